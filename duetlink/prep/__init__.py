@@ -14,8 +14,25 @@ for rows, labels in prepared.train.loader(256, shuffle=1, label="income"):
     ...
 """
 
-from duetlink.prep.loader import Loader
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from duetlink.attributes import unknown
 from duetlink.prep.prep import Prep
-from duetlink.prep.prepared import Prepared
+
+if TYPE_CHECKING:
+    from duetlink.prep.loader import Loader
+    from duetlink.prep.prepared import Prepared
 
 __all__ = ["Loader", "Prep", "Prepared"]
+
+
+def __getattr__(name: str) -> Any:
+    # a preparation is a value where Narwhals, which runs it, is not installed
+    if name in ("Loader", "Prepared"):
+        return getattr(importlib.import_module(f"{__name__}.{name.lower()}"), name)
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise unknown(__name__, name, __all__)

@@ -9,6 +9,7 @@ quoted).
 from __future__ import annotations
 
 import codecs
+import itertools
 import mmap
 import re
 from collections.abc import Iterator, Sequence
@@ -76,10 +77,8 @@ def files_at(path: Path) -> Files:
     for each in found[1:]:
         other = _schema(each, kind)
         if not other.equals(first):
-            column = next(
-                (name for name, one in _pairs(first, other) if one),
-                "",
-            )
+            pairs = itertools.zip_longest(first, other)
+            column = next((one or two).name for one, two in pairs if one != two)
             raise PrepError(
                 f"{each} has other columns or types than {found[0]}, first in column {column!r}: write all "
                 "files of a directory with the same ones",
@@ -103,14 +102,6 @@ def _files_in(directory: Path) -> list[Path]:
                 file=str(each),
             )
     return [each for each in there if each.suffix.lower() in _SUFFIXES]
-
-
-def _pairs(first: Any, other: Any) -> list[tuple[str, bool]]:
-    names = dict.fromkeys([*first.names, *other.names])
-    kinds = [{field.name: field.type for field in schema} for schema in (first, other)]
-    return [(name, kinds[0].get(name) != kinds[1].get(name)) for name in names] + [
-        (name, name != theirs) for name, theirs in zip(first.names, other.names, strict=False)
-    ]
 
 
 def _schema(path: Path, kind: str) -> Any:

@@ -35,6 +35,9 @@ class Prep(PrepSpec):
             SettingError: nothing can be made of the source, or there is no such engine.
             MissingLibrary: the engine is not installed.
         """
+        from duetlink.prep.engines.base import library
+
+        library("narwhals")
         from duetlink.prep.engines.choice import opened
         from duetlink.prep.prepared import Prepared
 
@@ -69,6 +72,9 @@ class Prep(PrepSpec):
             before, or the split, are not row by row (`row_stable`).
             BudgetExceeded: the ledger has less left; nothing was computed.
         """
+        from duetlink.prep.engines.base import library
+
+        library("narwhals")
         from duetlink.prep.private import fitted
 
         return Prep(fitted(self, source, budget, quantiles, delta, ledger, asset, engine))

@@ -42,10 +42,9 @@ def prepare(frame: Any, spec: str) -> Any:
 def _polars(frame: Any, spec: PrepSpec) -> Any:
     import narwhals as nw
 
-    from duetlink.data.prep.inner import polars_frame
-    from duetlink.data.prep.work import type_of
+    from duetlink.data.prep.inner import fields_of, polars_frame
 
-    fields = {name: Field(type_of(kind)) for name, kind in nw.from_native(frame).schema.items()}
+    fields = fields_of(frame.columns, nw.from_native(frame))
     kept = needed(spec, fields)
     made, after = _made(spec, fields, lambda row: polars_frame(frame.lazy(), list(fields), kept, row=row))
     return made.to_native().rename(dict(zip(made.columns, after, strict=True)))
@@ -55,26 +54,23 @@ def _pandas(frame: Any, spec: PrepSpec) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    from duetlink.data.prep.inner import arrow_frame
-    from duetlink.data.prep.work import type_of
+    from duetlink.data.prep.inner import arrow_fields, arrow_frame
 
-    fields: dict[str, Field] = {}
-    arrays: dict[str, Any] = {}
     if not frame.columns.is_unique or not all(type(name) is str for name in frame.columns):
         raise PrepError("the columns of a frame have distinct texts as names: rename them", file=_WHERE)
-    for name in frame.columns:
-        arrays[name] = _array(frame[name])
-        kind = OTHER if arrays[name] is None else _type(arrays[name].type, type_of)
+    arrays = {name: _array(frame[name]) for name in frame.columns}
+    table = pa.table({name: array for name, array in arrays.items() if array is not None})
+    typed = arrow_fields(table.schema)
+    fields: dict[str, Field] = {}
+    for name in arrays:
         dtype = frame[name].dtype
-        fields[name] = Field(kind, nullable=not (isinstance(dtype, np.dtype) and dtype.kind in "iub"))
-    names = list(fields)
-    kept = needed(spec, fields)
-    if bad := next((name for name in kept if arrays[name] is None), ""):
+        nullable = not (isinstance(dtype, np.dtype) and dtype.kind in "iub")
+        fields[name] = Field(typed[name].type if name in typed else OTHER, nullable)
+    names, kept = list(fields), needed(spec, fields)
+    if bad := next((name for name in kept if name not in typed), ""):
         raise PrepError(
             f"column {bad!r} has items of several types: select the others first", file=_WHERE, column=bad
         )
-    there = [name for name in names if arrays[name] is not None]
-    table = pa.table([arrays[name] for name in there], names=there) if there else pa.table({})
     made, after = _made(spec, fields, lambda row: arrow_frame(table, names, kept, row=row))
     found = made.to_native().rename_columns(list(after))
     for place, (name, field) in enumerate(after.items()):
@@ -129,10 +125,3 @@ def _array(column: Any) -> Any:
     except (pa.ArrowException, TypeError, ValueError):
         return None
     return plain(found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found)
-
-
-def _type(kind: Any, type_of: Callable[[Any], str]) -> str:
-    import narwhals as nw
-    import pyarrow as pa
-
-    return type_of(nw.from_native(pa.table([pa.array([], kind)], names=["a"])).schema["a"])

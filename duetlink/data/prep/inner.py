@@ -1,4 +1,4 @@
-"""Frames in memory whose columns have inner names."""
+"""Frames in memory: our types of their columns, and the same frames under inner names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,31 @@ from typing import Any
 
 import narwhals as nw
 
-from duetlink.data.prep.work import ROW, inner_name
+from duetlink.data.prep.fields import Field
+from duetlink.data.prep.work import ROW, inner_name, type_of
+from duetlink.errors import SettingError
+
+
+def check_distinct(names: list[str]) -> None:
+    """Raises SettingError: two columns have the same name, by which a step could not tell them apart."""
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SettingError(f"two columns of the table are called {twice!r}: rename one")
+
+
+def fields_of(names: list[str], frame: Any) -> dict[str, Field]:
+    """Our types of a frame's columns, under a person's names. Raises SettingError: two have one name."""
+    check_distinct(names)
+    kinds = frame.collect_schema().values()
+    return {name: Field(type_of(kind)) for name, kind in zip(names, kinds, strict=True)}
+
+
+def arrow_fields(schema: Any) -> dict[str, Field]:
+    """Our types of the columns of a schema of Arrow's. Raises SettingError: two have one name."""
+    import pyarrow as pa
+
+    inner = pa.schema([(inner_name(place), field.type) for place, field in enumerate(schema)])
+    return fields_of(schema.names, nw.from_native(pa.Table.from_batches([], inner)))
 
 
 def polars_frame(lazy: Any, names: list[str], kept: list[str], *, row: bool, first: int = 0) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from duetlink.data.prep.fields import OTHER, Field, Fields
-from duetlink.errors import MissingLibrary, SettingError
+from duetlink.errors import MissingLibrary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,41 +44,16 @@ class Opened(Protocol):
         """End what runs after Ctrl-C, where the engine goes on by itself."""
 
 
-def fields_of(names: list[str], frame: Any) -> dict[str, Field]:
-    """Our types of a frame's columns, under a person's names. Raises SettingError: two have one name."""
-    from duetlink.data.prep.work import type_of
-
-    check_distinct(names)
-    kinds = frame.collect_schema().values()
-    return {name: Field(type_of(kind)) for name, kind in zip(names, kinds, strict=True)}
-
-
-def arrow_fields(schema: Any) -> dict[str, Field]:
-    """Our types of the columns of a schema of Arrow's. Raises SettingError: two have one name."""
-    import narwhals as nw
-    import pyarrow as pa
-
-    from duetlink.data.prep.work import inner_name
-
-    inner = pa.schema([(inner_name(place), field.type) for place, field in enumerate(schema)])
-    return fields_of(schema.names, nw.from_native(pa.Table.from_batches([], inner)))
-
-
 def agreed(fields: Fields, schema: Any) -> dict[str, Field]:
     """An engine's types of columns, and "other", which no step takes, where Arrow has another type for one.
 
     So a step takes the same columns on each engine. Of some types an engine makes another one: DuckDB reads
     durations from Parquet as whole numbers.
     """
+    from duetlink.data.prep.inner import arrow_fields
+
     theirs = arrow_fields(schema)
     return {name: field if field == theirs[name] else Field(OTHER) for name, field in fields.items()}
-
-
-def check_distinct(names: list[str]) -> None:
-    """Raises SettingError: two columns have the same name, by which a step could not tell them apart."""
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SettingError(f"two columns of the table are called {twice!r}: rename one")
 
 
 def arrow_types() -> dict[str, Any]:
@@ -89,12 +65,11 @@ def arrow_types() -> dict[str, Any]:
     return {**found, "text": pa.large_string(), "date": pa.date32()}
 
 
-def library(name: str, load: Callable[[], Any]) -> Any:
-    """Raises MissingLibrary."""
+def library(name: str) -> None:
+    """Raises MissingLibrary: it is not installed here."""
     try:
-        return load()
+        importlib.import_module(name)
     except ImportError:
         raise MissingLibrary(
             f"{name} is not installed here, which this preparation needs: pip install 'duetlink[prep]'"
-            + (" pyspark" if name == "pyspark" else "")
         ) from None

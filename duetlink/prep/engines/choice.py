@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from duetlink.data.prep.inner import plain
+from duetlink.data.prep.inner import check_distinct, plain
 from duetlink.errors import DuetError, PrepError, SettingError
-from duetlink.prep.engines.base import Opened, check_distinct, library
+from duetlink.prep.engines.base import Opened, library
 from duetlink.prep.engines.pandas_ import arrow_of
 from duetlink.prep.files import Files, files_at
 
@@ -27,7 +27,6 @@ def opened(source: Any, engine: Any = None) -> Opened:
         PrepError: a file is not there, or cannot be read.
         MissingLibrary: the engine is not installed.
     """
-    library("narwhals", lambda: importlib.import_module("narwhals"))
     try:
         return _opened(source, engine)
     except DuetError:
@@ -75,7 +74,7 @@ def _for_files(files: Files) -> str:
 
 def _made(engine: str, table: Any, where: str) -> Opened:
     if engine == "duckdb":
-        library("duckdb", lambda: importlib.import_module("duckdb"))
+        library("duckdb")
         from duetlink.prep.engines.duckdb_ import DuckSource
 
         return DuckSource(table, where)
@@ -83,7 +82,7 @@ def _made(engine: str, table: Any, where: str) -> Opened:
 
     if engine == "pyarrow":
         return ArrowSource(table, where)
-    library("polars", lambda: importlib.import_module("polars"))
+    library("polars")
     if type(table).__module__.startswith("pyarrow"):
         return PolarsSource(polars_of(table), where, table.schema)
     return PolarsSource(table, where)

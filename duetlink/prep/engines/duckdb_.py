@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 
 from duetlink.data.prep.fields import Fields
+from duetlink.data.prep.inner import fields_of
 from duetlink.data.prep.work import ROW, inner_name
-from duetlink.prep.engines.base import agreed, fields_of
+from duetlink.prep.engines.base import agreed
 from duetlink.prep.engines.wide import WideRelation
 from duetlink.prep.files import CSV, Files, csv_blocks
 

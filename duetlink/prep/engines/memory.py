@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 
 from duetlink.data.prep.fields import Fields
-from duetlink.data.prep.inner import arrow_frame, polars_frame
-from duetlink.prep.engines.base import agreed, arrow_fields, fields_of
+from duetlink.data.prep.inner import arrow_fields, arrow_frame, fields_of, polars_frame
+from duetlink.prep.engines.base import agreed
 from duetlink.prep.files import CSV, Files, read_csv
 from duetlink.prep.pieces import ROWS, batches_of, fits_one_piece, pieces
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 
 from duetlink.data.prep.fields import Fields
+from duetlink.data.prep.inner import fields_of
 from duetlink.data.prep.work import inner_name, type_of
 from duetlink.errors import PrepError
-from duetlink.prep.engines.base import arrow_types, fields_of
+from duetlink.prep.engines.base import arrow_types
 from duetlink.prep.files import CSV, Files, check_quotes, is_utf_8, probe
 from duetlink.prep.pieces import batches_of
 
