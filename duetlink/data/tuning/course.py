@@ -7,11 +7,12 @@ or the data or the settings have changed. What brought less than was there befor
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import threading
 from collections import deque
 from collections.abc import Callable
+
+import msgspec
 
 from duetlink.base.quantities import rate_text
 from duetlink.data.codecs import chunk
@@ -368,7 +369,7 @@ class Course:
             self._knowledge,
         )
         self._outcome = None
-        shared.record(dataclasses.replace(outcome.decision, measured=measured))
+        shared.record(msgspec.structs.replace(outcome.decision, measured=measured))
         outcomes = subject.outcomes
         if subject.speed is not None:
             outcomes.setdefault(self._raw, subject.speed)

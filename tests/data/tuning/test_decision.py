@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,7 +60,7 @@ def decision(number: int, measured: float | None = None) -> Decision:
 
 
 def test_long_words_are_cut_before_they_travel() -> None:
-    long = dataclasses.replace(decision(1), name="n" * 5000, why="w" * 5000)
+    long = msgspec.structs.replace(decision(1), name="n" * 5000, why="w" * 5000)
     assert len(Decision.from_wire(long.to_wire()).why) == 2048
 
 
