@@ -23,7 +23,7 @@ from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.settings import Settings
-from tests.cut_link import cut_link
+from duetlink.testing.faults import cut_link
 from tests.parallel import ByFile, longest_first
 from tests.shared_zygote import SharedZygote, sharing
 from tests.turn_server import TurnServer, run_turn_server

@@ -15,6 +15,7 @@ from duetlink import errors
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.settings import Settings
+from duetlink.testing.faults import life_of, run_inside
 
 QUICK = Settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6)
 
@@ -63,8 +64,8 @@ def cut_off(duet: duetlink.Duet, cut: Any) -> Callable[[], None]:
     async def run(step: Callable[[], Any]) -> Any:
         return step()
 
-    heal = duet._thread.run(run(lambda: cut(duet._life.link)))
-    return lambda: duet._thread.run(run(heal))
+    heal = run_inside(duet, run(lambda: cut(life_of(duet).link)))
+    return lambda: run_inside(duet, run(heal))
 
 
 def state_becomes(duet: duetlink.Duet, beginning: str) -> str:

@@ -15,6 +15,7 @@ import duetlink
 from duetlink import Duet
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.testing.faults import life_of
 
 Pair = tuple[Duet, Duet]
 
@@ -23,7 +24,7 @@ class Held:
     """The audit log, which writes no release before it is let go."""
 
     def __init__(self, owner: Duet, monkeypatch: pytest.MonkeyPatch) -> None:
-        recorder = owner._life.recorder
+        recorder = life_of(owner).recorder
         self._let_out = recorder.let_out
         self.reached, self.go = threading.Event(), threading.Event()
         monkeypatch.setattr(recorder, "let_out", self.let_out)
@@ -53,7 +54,7 @@ def test_an_approval_that_is_given_up_leaves_the_request_pending(
     owner, scientist = duets
     held = Held(owner, monkeypatch)
     pending, request = asked(owner, scientist)
-    approving = owner._thread.submit(owner._life.inbox.approve(request._incoming))
+    approving = owner._thread.submit(life_of(owner).inbox.approve(request._incoming))
     assert held.reached.wait(10)
     assert request.state == "approved"
     approving.cancel()
@@ -94,7 +95,7 @@ def test_two_questions_at_once_for_a_result_that_a_policy_grants_again_are_both_
         """As with `resume`: what was charged takes a moment to be on the disk."""
         await asyncio.sleep(0.05)
 
-    monkeypatch.setattr(owner._life.persistence, "written", written)
+    monkeypatch.setattr(life_of(owner).persistence, "written", written)
     both = [more.request("again"), more.request("again")]
     assert [pending.result(10).tolist() for pending in both] == [[1, 2, 3, 4], [1, 2, 3, 4]]
     assert owner.policies.usage("all").startswith("3 ")

@@ -23,6 +23,7 @@ from duetlink.base.audit.verify import verify
 from duetlink.duet.duet import Duet
 from duetlink.duet.objects.recorder import Recorder
 from duetlink.net.link.transfer import Transfer
+from duetlink.testing.faults import life_of
 from tests.duet.test_duet import answering, pointer, until
 
 Pair = tuple[Duet, Duet]
@@ -80,7 +81,7 @@ def test_one_line_for_each_thing_that_happened(duets: Pair, private_audit_log: P
         ("answer", "denied", "y"),
         ("closed", "", ""),
     ]
-    assert {entry.session for entry in owner.audit} == {owner._life.recorder.session}
+    assert {entry.session for entry in owner.audit} == {life_of(owner).recorder.session}
     assert found["opened", "", ""].reason == "as owner"
     assert found["connected", "", ""].verifier == owner.verifier
     assert found["connected", "", ""].peer == "Sven"
@@ -313,20 +314,20 @@ def test_what_is_taken_back_while_its_answer_is_put_down_does_not_leave(
 ) -> None:
     owner, scientist = duets
     owner.share(np.zeros(size), "x")
-    found, recorder = pointer(scientist, "x"), owner._life.recorder
+    found, recorder = pointer(scientist, "x"), life_of(owner).recorder
     record = recorder.record
 
     async def slow(*put_down: Entry, sync: bool = True) -> None:
         await record(*put_down, sync=sync)
         if any(entry.kind == "release" for entry in put_down):
-            owner._life.catalogue.unshare(owner._life.catalogue.mine["x"].info)
+            life_of(owner).catalogue.unshare(life_of(owner).catalogue.mine["x"].info)
 
     recorder.record = slow  # type: ignore[method-assign]
     if by_policy:
         owner.policies.add(duetlink.Policy("approve", name="all", count=1))
         with pytest.raises(errors.RequestDenied, match="is not shared"):
             found.get(timeout_s=10)
-        assert owner._life.inbox.policies.usage["all"].count == 0
+        assert life_of(owner).inbox.policies.usage["all"].count == 0
     else:
         pending = found.request()
         with pytest.raises(errors.AssetNotFound):
@@ -394,7 +395,7 @@ def test_entries_are_filtered(duets: Pair) -> None:
     assert len(audit.filter(since=before)) == 3
     assert len(audit.filter(until=before)) == 2
     assert len(audit.filter(session="all")) == 7
-    assert len(audit.filter(session=scientist._life.recorder.session)) == 2
+    assert len(audit.filter(session=life_of(scientist).recorder.session)) == 2
     with pytest.raises(errors.SettingError, match="time zone"):
         audit.filter(since=datetime.datetime(2026, 1, 1))
 

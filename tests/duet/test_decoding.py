@@ -28,6 +28,7 @@ from duetlink.duet.objects import decoding as module
 from duetlink.duet.objects.asset import AssetInfo, Content
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.giving import Gift
+from duetlink.testing.faults import life_of, run_inside, set_constants
 from tests.data.values import test_contract
 from tests.fuzz.make_corpus import made
 from tests.fuzz.runner import CORPUS
@@ -154,7 +155,7 @@ async def test_a_body_that_ends_or_occupies_the_process_does_no_more(
     try:
         with monkeypatch.context() as patch, pytest.raises(refusal, match=words):
             if refusal is errors.LimitExceeded:  # it would take three seconds
-                patch.setattr(module, "_TIMEOUT_S", 0.5)
+                set_constants(patch, module, TIMEOUT_S=0.5)
             await decoding.decode(memoryview(bytearray(made()[name])), values.Room(GIB))
         assert (await decoding.decode(body_of(np.array(["a"])), values.Room(GIB))) == np.array(["a"])
     finally:
@@ -209,9 +210,9 @@ def test_the_owner_looks_at_a_result_of_steps_through_it(duets: tuple[Duet, Duet
         threading.Event().wait(0.005)
     pending = (scientist.store["people"] * 2).request("why")
     request = owner.wait_request(60)
-    assert owner._life.decoding.tried == 0
+    assert life_of(owner).decoding.tried == 0
     assert request.preview().split() == ["a", "0", "2", "1", "4"]
-    assert owner._life.decoding.tried > 0
+    assert life_of(owner).decoding.tried > 0
     request.deny()
     with pytest.raises(errors.RequestDenied):
         pending.result()
@@ -224,19 +225,19 @@ def give(duet: Duet, name: str, body: bytes) -> None:
     """What `send` does, of bytes that our encoder would not make."""
     encoded = Encoded((memoryview(body),), len(body), Summary("numpy.ndarray", "", len(body)))
     content = Content(encoded)
-    life = duet._life
+    life = life_of(duet)
     assert life.link is not None
     content.prepare(life.link.reading.submit)
-    duet._thread.run(life.giving.give(Gift(AssetInfo(name, 1, "numpy.ndarray", "", len(body)), content)))
+    run_inside(duet, life.giving.give(Gift(AssetInfo(name, 1, "numpy.ndarray", "", len(body)), content)))
 
 
 @pytest.mark.parametrize("giver", [0, 1])
 def test_frames_that_are_given_are_tried_first_on_both_sides(duets: tuple[Duet, Duet], giver: int) -> None:
     taker = duets[1 - giver]
     duets[giver].send(np.arange(3.0), "numbers")
-    assert taker._life.decoding.tried == 0
+    assert life_of(taker).decoding.tried == 0
     duets[giver].send(pd.DataFrame({"a": [1, 2]}), "frame")
-    assert taker._life.decoding.tried > 0
+    assert life_of(taker).decoding.tried > 0
     assert taker.store["frame"].get()["a"].tolist() == [1, 2]
 
 

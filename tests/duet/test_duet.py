@@ -23,6 +23,7 @@ from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.pointer import Pointer, ReceivedObject
 from duetlink.duet.duet import Duet
 from duetlink.duet.store import Asset
+from duetlink.testing.faults import life_of
 
 Pair = tuple[Duet, Duet]
 
@@ -265,7 +266,7 @@ def test_an_object_placed_in_shared_memory_before_a_change_leaves_as_it_was_shar
     owner, scientist = duets
     array = np.zeros(100_000)
     owner.share(array, "x")
-    link = owner._life.link
+    link = life_of(owner).link
     assert link is not None
     placed = link.ladder.named("local")._placed  # type: ignore[attr-defined]
     until(lambda: len(placed) == 1 and all(one.done() for one in list(placed.values())))
@@ -278,7 +279,7 @@ def test_an_object_changed_in_place_after_sharing_does_not_leave(make_duets: Any
     owner, scientist = make_duets(prepare_limit_bytes=1)
     array = np.zeros(1_000_000)
     owner.share(array, "x")
-    until(lambda: owner._life.catalogue.mine["x"].content._outgoing.done())
+    until(lambda: life_of(owner).catalogue.mine["x"].content._outgoing.done())
     array[5] = 1
     told: list[BaseException] = []
 

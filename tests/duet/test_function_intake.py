@@ -24,6 +24,7 @@ from duetlink.duet.objects.catalogue import Mine
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.job_log import JobLog
 from duetlink.settings import Settings
+from duetlink.testing.faults import set_constants
 
 
 def message(**changes: Any) -> pb.Job:
@@ -267,6 +268,6 @@ async def test_what_a_result_is_this_side_finds_out_itself() -> None:
 async def test_of_a_result_that_is_too_large_to_be_looked_at_nobody_counts_the_elements(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(job_run, "_LOOKED_AT_BYTES", 10)
+    set_constants(monkeypatch, job_run, LOOKED_AT_BYTES=10)
     encoded = values.encode([1, 2, 3])
     assert (await job_run._looked_at(encoded, Decoding(1 << 30))).summary.elements is None

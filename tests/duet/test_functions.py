@@ -24,6 +24,7 @@ from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
 from duetlink.settings import Settings
+from duetlink.testing.faults import life_of
 from tests.duet.test_duet import until
 
 REAL = np.array([10.0, 20.0, 30.0, 40.0])
@@ -446,7 +447,7 @@ def test_a_policy_that_could_never_approve_it_does_not_run_it(two: Pairing, fiel
     two.owner.policies.add(Policy("approve", **{"code": request.lineage.digest, "kinds": "int", **fields}))
     until(lambda: pending.state == "pending")
     assert (request.state, pending.state, two.runs(request)) == ("pending", "pending", [])
-    job = two.owner._life.inbox.requests[-1].job
+    job = life_of(two.owner).inbox.requests[-1].job
     assert job is not None
     assert job.task is None
 
@@ -656,7 +657,7 @@ def test_what_it_gives_has_to_be_what_can_travel_on_the_real_data_as_well(two: P
 
 
 def test_a_result_that_is_too_large_is_refused(two: Pairing, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = two.owner._life.inbox.jobs
+    jobs = life_of(two.owner).inbox.jobs
     monkeypatch.setattr(jobs, "settings", dataclasses.replace(jobs.settings, worker_result_bytes=1_000_000))
 
     def huge(numbers):
@@ -741,7 +742,7 @@ def test_a_failing_run_by_a_policy_that_says_nothing_of_failures_waits_for_the_p
 def test_a_policy_that_is_removed_while_its_run_goes_on_tells_nothing(
     two: Pairing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = two.owner._life.inbox.jobs
+    jobs = life_of(two.owner).inbox.jobs
     monkeypatch.setattr(jobs, "settings", dataclasses.replace(jobs.settings, worker_timeout_s=2.0))
     pending, request = two.submit(above_or_forever, two.ages)
     assert request.lineage is not None
@@ -783,7 +784,7 @@ def test_what_a_policy_has_run_waits_for_the_grid_and_meanwhile_for_a_person(
         while not due.is_set():
             await asyncio.sleep(0.01)
 
-    runner = two.owner._life.inbox._runner
+    runner = life_of(two.owner).inbox._runner
     monkeypatch.setattr(runner, "_pace", Pace(3600.0, lambda: 7200.0 if due.is_set() else 0.0, sleep))
     pending, request = two.submit(count, two.ages)
     by_hand, other = two.submit(count, two.share(REAL[:3], "three", MOCK))
@@ -815,7 +816,7 @@ def test_it_is_pending_once_what_it_needs_is_kept(two: Pairing, monkeypatch: pyt
             raise errors.StateUnavailable("no space is left")  # it is pending all the same
 
     asked, kept = threading.Event(), threading.Event()
-    monkeypatch.setattr(two.owner._life.inbox._runner, "_persistence", Disk())
+    monkeypatch.setattr(life_of(two.owner).inbox._runner, "_persistence", Disk())
     pending = two.scientist.remote(count)(two.ages).submit("why")
     assert asked.wait(20)
     assert pending.state == "asking"
@@ -960,7 +961,7 @@ def test_the_end_of_a_duet_ends_what_runs(make_duets: Any) -> None:
     owner, scientist = make_duets()
     two = Pairing(owner, scientist)
     _, _, approving, raised = begin(two)
-    (job,) = [request.job for request in owner._life.inbox.requests]
+    (job,) = [request.job for request in life_of(owner).inbox.requests]
     assert job is not None
     task = job.task
     assert task is not None

@@ -15,6 +15,7 @@ import duetlink
 from duetlink import Policy, errors
 from duetlink.duet.duet import Duet
 from duetlink.settings import Settings
+from duetlink.testing.faults import life_of
 from tests.conftest import MakeDuets
 from tests.duet.test_duet import answering, until
 
@@ -117,7 +118,7 @@ def test_the_peer_takes_no_name_of_this_side(duets: Pair) -> None:
 def test_what_a_link_consists_of_is_no_value(duets: Pair) -> None:
     owner, scientist = duets
     owner.share([1], "one")
-    for secret in (owner, scientist.wait_object("one", 10), owner._life.link, owner.requests, owner.store):
+    for secret in (owner, scientist.wait_object("one", 10), life_of(owner).link, owner.requests, owner.store):
         with pytest.raises(errors.UnsupportedValue):
             owner.share([secret], "secret")
     assert list(scientist.store) == ["one"]

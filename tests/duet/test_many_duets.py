@@ -20,6 +20,7 @@ from duetlink import errors
 from duetlink.net.flight.server import FlightServer
 from duetlink.net.link.shared_endpoint import shared_endpoint
 from duetlink.net.signaling import SessionCode
+from duetlink.testing.faults import life_of, run_inside
 from tests.conftest import MakeDuets
 
 
@@ -94,9 +95,9 @@ def flight_servers(monkeypatch: pytest.MonkeyPatch) -> list[FlightServer]:
 
 def settled(duet: duetlink.Duet) -> None:
     """Return when every path has been tried."""
-    link = duet._life.link
+    link = life_of(duet).link
     assert link is not None
-    duet._thread.run(link.ladder.wait_settled())
+    run_inside(duet, link.ladder.wait_settled())
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/net"), reason="counts sockets through /proc")
@@ -157,7 +158,7 @@ def task_count(duet: duetlink.Duet) -> int:
     async def count() -> int:
         return len(asyncio.all_tasks())
 
-    return duet._thread.run(count())
+    return run_inside(duet, count())
 
 
 def test_the_endpoint_ends_with_the_last_duet_and_begins_anew_with_the_next() -> None:
@@ -254,6 +255,6 @@ def test_a_request_that_could_still_expire_keeps_no_closed_duet(make_duets: Make
         waiting = scientist.wait_object("x", 10).request(expires_s=3600)
         owner.wait_request(10)
     owner.close()
-    inbox = weakref.ref(owner._life.inbox)
+    inbox = weakref.ref(life_of(owner).inbox)
     del owner, scientist, waiting
     until(lambda: gc.collect() >= 0 and inbox() is None)

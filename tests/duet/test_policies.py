@@ -13,6 +13,7 @@ import pytest
 import duetlink
 from duetlink import Policy, errors
 from duetlink.duet.duet import Duet
+from duetlink.testing.faults import life_of
 from tests.duet.test_duet import answering, pointer, until
 
 Pair = tuple[Duet, Duet]
@@ -25,7 +26,7 @@ class Clock:
 
     def __init__(self, owner: Duet) -> None:
         self.now = NOON
-        owner._life.inbox.policies.now = lambda: self.now
+        life_of(owner).inbox.policies.now = lambda: self.now
 
     def pass_(self, **time: float) -> None:
         self.now += dt.timedelta(**time)
@@ -136,7 +137,7 @@ def test_an_object_changed_since_is_denied_and_not_charged(make_duets: Any) -> N
     owner.policies.add(Policy("approve", name="all", count=1))
     array = np.zeros(100)
     owner.share(array, "x")
-    until(lambda: owner._life.catalogue.mine["x"].content._outgoing.done())
+    until(lambda: life_of(owner).catalogue.mine["x"].content._outgoing.done())
     array[5] = 1
     with pytest.raises(errors.RequestDenied, match="share it again"):
         pointer(scientist, "x").get(timeout_s=10)

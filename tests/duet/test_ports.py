@@ -21,6 +21,7 @@ import pytest
 import duetlink
 from duetlink.duet.duet import Duet
 from duetlink.errors import AuditUnavailable, LinkClosed, PortUnavailable, SettingError
+from duetlink.testing.faults import life_of, run_inside
 
 DuetPair = tuple[Duet, Duet]
 MIB = 1024 * 1024
@@ -217,7 +218,7 @@ def test_a_peer_that_opens_thousands_of_streams_gets_no_more_than_are_allowed(du
     owner, scientist = duets
     with serving(Echo) as server:
         shared = owner.share_port(port_of(server), "echo")
-        link = scientist._life.link
+        link = life_of(scientist).link
         assert link is not None
         streams = link.streams
 
@@ -229,7 +230,7 @@ def test_a_peer_that_opens_thousands_of_streams_gets_no_more_than_are_allowed(du
                 stream.close()
             return len(taken)
 
-        assert scientist._thread.run(attack()) == 256
+        assert run_inside(scientist, attack()) == 256
         assert shared.connections == 0
         with dial(scientist.open_port("echo")) as connection:
             ask(connection, b"x")
@@ -386,14 +387,14 @@ def test_where_the_log_cannot_be_written_nothing_passes(duets: DuetPair) -> None
         async def fail(*entries: Any, sync: bool = True) -> None:
             raise AuditUnavailable("the disk is full")
 
-        owner._life.recorder.record = fail  # type: ignore[method-assign]
+        life_of(owner).recorder.record = fail  # type: ignore[method-assign]
         with dial(opened) as connection:
             assert_ended(connection)
         until(lambda: opened.refused_connections == 1)
         with pytest.raises(AuditUnavailable):
             owner.share_port(port_of(server), "again")
         assert len(owner.ports) == 1
-        del owner._life.recorder.record
+        del life_of(owner).recorder.record
 
 
 def test_a_port_may_be_shared_before_anybody_has_joined() -> None:

@@ -18,6 +18,7 @@ from duetlink.compute.worker.job import check_claim
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.duet import Duet
 from duetlink.learning.dp.accounting import Spending
+from duetlink.testing.faults import life_of, run_inside
 from tests.conftest import MakeDuets
 from tests.duet.test_duet import until
 
@@ -122,7 +123,7 @@ def test_a_budget_pays_for_delta_as_well(pair: Pair) -> None:
     _, request = ask(pair, 4.0, (0.001, 1e-3))
     (charge,) = request.charges
     assert str(charge) == "epsilon 3 is left for 'people', 2.4 after it (its delta costs epsilon 0.6)"
-    owner._thread.run(owner._life.programs.charge((("people", 1),), Claim(0.001, 1e-3), "a key"))
+    run_inside(owner, life_of(owner).programs.charge((("people", 1),), Claim(0.001, 1e-3), "a key"))
     assert owner.store["people"].budget == "epsilon 3, 2.4 left"
 
 

@@ -27,6 +27,7 @@ from duetlink.duet.state.file import StateFile
 from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.request_record import request_to_json
 from duetlink.duet.store import Asset, AwaitedAsset
+from duetlink.testing.faults import life_of
 from tests.duet.conftest import Join, Launch
 from tests.duet.test_duet import answering, pointer, until
 
@@ -43,7 +44,7 @@ def kept(states: Path, name: str = "clinic") -> Mapping[records.Key, str]:
 @contextlib.contextmanager
 def full_disk(owner: Duet) -> Iterator[None]:
     """Nothing can be kept."""
-    file = owner._life.persistence._writer._file  # type: ignore[attr-defined]
+    file = life_of(owner).persistence._writer._file  # type: ignore[attr-defined]
     write = file.write
 
     def fail(changes: object, *, sync: bool) -> None:
@@ -462,13 +463,13 @@ def test_a_quota_is_charged_on_the_disk_before_anything_leaves(
     owner.share(1, "x")
     scientist = join(owner)
     seen = []
-    let_out = owner._life.recorder.let_out
+    let_out = life_of(owner).recorder.let_out
 
     async def look(*entries: Any, **fields: Any) -> None:
         seen.append(json.loads(kept(states)[records.key("policy", "all")])["usage"]["count"])
         await let_out(*entries, **fields)
 
-    owner._life.recorder.let_out = look  # type: ignore[method-assign]
+    life_of(owner).recorder.let_out = look  # type: ignore[method-assign]
     for _ in range(2):
         assert pointer(scientist, "x").get(timeout_s=10) == 1
     assert seen == [1, 2]
@@ -570,6 +571,6 @@ def test_records_that_make_no_sense_are_damage(launch: Launch, states: Path) -> 
 
 
 def test_its_ledger_lies_with_it_unless_another_file_is_named(launch: Launch, states: Path) -> None:
-    assert launch()._life.ledger.path == states / "clinic" / "privacy.jsonl"
+    assert life_of(launch()).ledger.path == states / "clinic" / "privacy.jsonl"
     assert launch(budget_path=str(states / "mine.jsonl"))._life.ledger.path == states / "mine.jsonl"
-    assert launch(None)._life.ledger.path.name == "privacy.jsonl"
+    assert life_of(launch(None)).ledger.path.name == "privacy.jsonl"

@@ -14,6 +14,7 @@ import pytest
 from duetlink import Budget, Policy, errors
 from duetlink.duet.answering.programs import Programs
 from duetlink.duet.duet import Duet
+from duetlink.testing.faults import life_of
 from tests.duet.conftest import Join, Launch
 from tests.duet.test_duet import pointer, until
 
@@ -217,7 +218,7 @@ def test_a_private_statistic_that_was_paid_is_not_paid_again(
             asked.result(60)
 
     owner = launch()
-    assert owner._life.ledger.spent("people") == 2
+    assert life_of(owner).ledger.spent("people") == 2
     assert "private mean" in str(owner.requests[0].code)
     with pytest.raises(errors.AssetNotFound, match="share the object again"):
         owner.requests[0].run()
@@ -227,9 +228,9 @@ def test_a_private_statistic_that_was_paid_is_not_paid_again(
     assert [(request.state, request.by, request.times) for request in owner.requests] == [
         ("approved", "budget", 2)
     ]
-    assert owner._life.ledger.spent("people") == 2
+    assert life_of(owner).ledger.spent("people") == 2
     column.mean().dp(epsilon=2, timeout_s=60)
-    assert owner._life.ledger.spent("people") == 4
+    assert life_of(owner).ledger.spent("people") == 4
 
 
 def test_a_function_that_was_paid_is_not_paid_again(launch: Launch, join: Join) -> None:
@@ -244,7 +245,7 @@ def test_a_function_that_was_paid_is_not_paid_again(launch: Launch, join: Join) 
     assert [charge.asset for charge in request.charges] == ["ages"]
     with pytest.raises(errors.OperationFailed, match="has made no DpSgd"):
         request.run()
-    spent = owner._life.ledger.spent("ages")
+    spent = life_of(owner).ledger.spent("ages")
     assert spent >= 1
 
     owner = launch()
@@ -253,4 +254,4 @@ def test_a_function_that_was_paid_is_not_paid_again(launch: Launch, join: Join) 
     assert (request.privacy, request.charges) == ("epsilon 1 at delta 1e-05", ())
     with pytest.raises(errors.OperationFailed, match="has made no DpSgd"):
         request.run()
-    assert owner._life.ledger.spent("ages") == spent
+    assert life_of(owner).ledger.spent("ages") == spent

@@ -16,6 +16,7 @@ from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
 from duetlink.duet.transfers import SharedTransfer
 from duetlink.settings import Settings
+from duetlink.testing.faults import life_of
 
 Pair = tuple[Duet, Duet]
 SIZE = 8_000_000
@@ -261,7 +262,7 @@ def test_a_giver_that_cancels_does_not_wait_for_a_receiver_that_says_nothing(
     owner, scientist = slow
     thread, raised = giving(scientist, array)
     _, given = moving(owner, scientist)
-    rpc = owner._life.link.rpc  # type: ignore[union-attr]
+    rpc = life_of(owner).link.rpc  # type: ignore[union-attr]
     monkeypatch.setattr(rpc, "_channel", _Mute(rpc._channel))
     given.cancel()
     thread.join(30)
@@ -407,7 +408,7 @@ def forgetful() -> Iterator[Pair]:
 def test_the_record_of_a_gift_that_arrived_does_not_hold_it(forgetful: Pair) -> None:
     _, scientist = forgetful
     scientist.send(np.zeros(1_000_000), "gift")
-    (record,) = scientist._life.link.traffic.transfers  # type: ignore[union-attr]
+    (record,) = life_of(scientist).link.traffic.transfers  # type: ignore[union-attr]
     assert (record.state, record.origin) == ("complete", None)
 
 

@@ -15,6 +15,7 @@ from duetlink.groups.group import Group
 from duetlink.groups.membership import events
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.settings import Settings
+from duetlink.testing.faults import life_of, run_inside
 
 from .conftest import QUICK, TIMEOUT_S, MakeGroup, together, until
 
@@ -75,10 +76,10 @@ def test_a_member_that_was_put_out_comes_in_again(make_group: MakeGroup, externa
 
     async def lose() -> None:
         for seat in (1, 2):
-            groups[0]._life.links.end(seat, "lost")
-            groups[0]._life.feed(events.Gone(seat))
+            life_of(groups[0]).links.end(seat, "lost")
+            life_of(groups[0]).feed(events.Gone(seat))
 
-    groups[0]._thread.run(lose())  # the host itself
+    run_inside(groups[0], lose())  # the host itself
     with pytest.raises(errors.GroupOver, match=r"group\.rejoin\(\)"):
         groups[0].barrier()
     rest = groups[1:]
@@ -107,7 +108,7 @@ def test_shut_doors_stay_shut_at_the_next_host(make_group: MakeGroup, external: 
 def test_the_code_of_a_group_lives_for_as_long_as_the_group_does(make_group: MakeGroup) -> None:
     settings = dataclasses.replace(QUICK, code_lifetime_s=4.0)
     groups = make_group(2, settings=settings)
-    door = groups[0]._life.entrance._door
+    door = life_of(groups[0]).entrance._door
     assert door is not None
     first = set(door._waiting)
     until(lambda: door._waiting and not first & door._waiting)  # the time of its seat is over

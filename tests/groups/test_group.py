@@ -22,6 +22,7 @@ from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Prepare, to_wire
 from duetlink.net.signaling import SessionCode
 from duetlink.net.signaling.wordlist import EVEN, ODD
+from duetlink.testing.faults import life_of, run_inside
 
 from .conftest import QUICK, TIMEOUT_S, MakeGroup, together, until
 
@@ -248,9 +249,9 @@ def test_whoever_is_left_of_two_is_told_whom_it_lost(make_group: MakeGroup) -> N
     ann, _ = make_group(2)
 
     async def lose() -> None:
-        ann._life.feed(events.Gone(1))
+        life_of(ann).feed(events.Gone(1))
 
-    ann._thread.run(lose())
+    run_inside(ann, lose())
     for call in (ann.barrier, lambda: ann.wait_members(3, 5)):
         with pytest.raises(errors.NoMajority, match=r"lost rank 1 \(member 1\): 1 of the 2 members"):
             call()
@@ -331,13 +332,13 @@ def test_an_operation_that_takes_too_long_ends_everywhere_with_its_input_as_it_w
 
 def test_a_member_that_speaks_for_another_is_put_out_and_the_others_go_on(make_group: MakeGroup) -> None:
     groups = make_group(3)
-    hostile = groups[2]._life
+    hostile = life_of(groups[2])
 
     async def lie() -> None:
         hostile.links.send(1, pb.GroupMessage(linked=pb.Linked(seat=1)))
         hostile.links.send(0, pb.GroupMessage(agreement=to_wire(Prepare(1, (1, 0), ()))))
 
-    groups[2]._thread.run(lie())
+    run_inside(groups[2], lie())
     rest = groups[:2]
     found = together(rest, lambda group: group.all_reduce(1))
     assert [(type(error), error.rank, error.name) for error in found] == [
@@ -352,14 +353,14 @@ def test_a_member_that_speaks_for_another_is_put_out_and_the_others_go_on(make_g
 def test_a_member_that_sends_no_messages_of_an_operation_is_put_out(make_group: MakeGroup) -> None:
     groups = make_group(3)
     together(groups, lambda group: group.barrier())
-    epoch = groups[2]._life.open_epoch
+    epoch = life_of(groups[2]).open_epoch
     assert epoch is not None
 
     async def spoil() -> None:
         stream = await epoch.mesh._stream(0)
         await stream.send(b"no head of a message", memoryview(b""))
 
-    groups[2]._thread.run(spoil())
+    run_inside(groups[2], spoil())
     rest = groups[:2]
     found = together(rest, lambda group: group.all_reduce(1))
     assert isinstance(found[0], errors.RemoteProtocolError | errors.PeerLost)

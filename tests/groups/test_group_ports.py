@@ -11,6 +11,7 @@ from duetlink.errors import PortUnavailable, SettingError
 from duetlink.groups import life
 from duetlink.groups.life import GroupLife
 from duetlink.groups.membership import events
+from duetlink.testing.faults import life_of, run_inside, set_constants
 from tests.duet.test_ports import Echo, ask, assert_ended, dial, port_of, serving
 
 from .conftest import MakeGroup, until
@@ -55,7 +56,7 @@ def test_a_member_shares_a_service_with_whom_it_names(make_group: MakeGroup, pri
 def test_whoever_has_left_reaches_no_service_though_it_keeps_its_link(
     make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(life, "_CUT_S", 1.0)
+    set_constants(monkeypatch, life, CUT_S=1.0)
     groups = make_group(3)
     with serving(Echo) as server:
         groups[0].share_port(port_of(server), "echo")
@@ -63,13 +64,13 @@ def test_whoever_has_left_reaches_no_service_though_it_keeps_its_link(
         with dial(opened) as connection:
             ask(connection, b"hello")
             # the last one leaves, as far as the others can tell, and keeps its links
-            groups[2]._life._end = lambda error: None  # type: ignore[method-assign]
-            groups[2]._thread.run(leave(groups[2]._life))
+            life_of(groups[2])._end = lambda error: None  # type: ignore[method-assign]
+            run_inside(groups[2], leave(life_of(groups[2])))
             until(lambda: [group.size for group in groups[:2]] == [2, 2])
             with pytest.raises(PortUnavailable, match="no port 'echo' is shared"):
                 groups[2].open_port("echo", of="member 0")
             assert_ended(connection)  # and so does the link, after a moment
-    assert groups[0]._life.peers[2].link is None
+    assert life_of(groups[0]).peers[2].link is None
 
 
 async def leave(life: GroupLife) -> None:

@@ -22,6 +22,7 @@ from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Accept, Commit, Epoch, Message, Prepare, Promise, Proposal
 from duetlink.groups.membership.roster import Entry
+from duetlink.testing.faults import set_constants
 from tests.groups.memory_links import MemoryMember, Network, grown
 
 
@@ -122,7 +123,7 @@ async def test_any_bytes_from_a_member_are_taken_or_end_its_link(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A member can keep the others waiting, and what it says of others is believed; but nothing breaks."""
-    monkeypatch.setattr(life, "_LEAVING_S", 0.01)  # some wait for an agreement that does not come
+    set_constants(monkeypatch, life, LEAVING_S=0.01)  # some wait for an agreement that does not come
     dice = random.Random(5)
     defects: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: defects.append(context))

@@ -21,6 +21,7 @@ from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Commit, Epoch, Leaving, Lost, Message, Proposal
+from duetlink.testing.faults import set_constants
 from tests.groups.memory_links import MemoryMember, Network, grown
 
 LIAR = 1
@@ -29,7 +30,7 @@ SIZE = 5
 
 @pytest.fixture
 async def network(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Network]:
-    monkeypatch.setattr(life, "_LEAVING_S", 0.01)  # some wait for an agreement that does not come
+    set_constants(monkeypatch, life, LEAVING_S=0.01)  # some wait for an agreement that does not come
     network = Network(seed=4)
     yield network
     await network.close()
@@ -121,7 +122,7 @@ async def test_who_leaves_by_its_own_word_is_told_by_nothing_whichever_word_come
     members = await grown(network, SIZE)
     assert await sums(members) == [31] * 5
     with monkeypatch.context() as patch:
-        patch.setattr(life, "_LEAVING_S", 30.0)  # its own word comes, however busy the machine is
+        set_constants(patch, life, LEAVING_S=30.0)  # its own word comes, however busy the machine is
         for member in members[:4]:
             hear(member, Leaving(1, 4))
             hear(member, Lost(1, LIAR, 4))  # as whoever heard its word before the others says of its end

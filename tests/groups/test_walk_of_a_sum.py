@@ -31,6 +31,7 @@ from duetlink import groups
 from duetlink.groups.collectives import figures_agreement
 from duetlink.groups.collectives.engine import Engine
 from duetlink.groups.group import Group
+from duetlink.testing.faults import run_inside
 
 from .conftest import TIMEOUT_S, MakeGroup, together, until
 
@@ -111,7 +112,7 @@ def walk_of(group: Group, others: list[Group], call: Callable[[Group], object]) 
     with ThreadPoolExecutor(len(others)) as pool:
         waiting = [pool.submit(call, other) for other in others]
         until(lambda: all(map(waits, others)))
-        walk, is_hooked = Walk(group._thread.run(tasks())), threading.Event()
+        walk, is_hooked = Walk(run_inside(group, tasks())), threading.Event()
         threading.setprofile(walk)
 
         def hook() -> None:

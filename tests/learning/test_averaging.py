@@ -26,6 +26,7 @@ from duetlink.learning import LocalSteps
 from duetlink.learning.averaging import averaged, updates
 from duetlink.learning.averaging.flat import FlatModel
 from duetlink.learning.averaging.outer import OuterStep
+from duetlink.testing.faults import life_of, run_inside
 from tests.groups.conftest import QUICK, MakeGroup, make_group, together, until
 
 __all__ = ["make_group"]  # a fixture
@@ -212,7 +213,7 @@ def test_a_quorum_that_is_not_there_is_waited_for(make_group: MakeGroup) -> None
     stepping = threading.Thread(target=train.step, args=(0, 1))
     stepping.start()
     ready = b"\x01"
-    until(lambda: all(train.groups[2]._life.heard(seat, TOPIC)[-1:] == ready for seat in (0, 1)))
+    until(lambda: all(life_of(train.groups[2]).heard(seat, TOPIC)[-1:] == ready for seat in (0, 1)))
     assert stepping.is_alive()
     assert list(train.steps[0].rounds) == []
     train.step(2)
@@ -308,15 +309,15 @@ def test_one_that_comes_late_has_the_state_of_the_others(
         assert well(list(made.items()), lambda each: step(*each)) == [True, True]
         assert [each.size for each in made["ann"].rounds] == [2, 2]
         late.start()
-        until(lambda: ann._life.heard(2, TOPIC))
+        until(lambda: life_of(ann).heard(2, TOPIC))
         advance = averaged.Averaged.advance
 
         async def stir() -> None:
-            eve._life.stir()
+            life_of(eve).stir()
 
         def slowly(part: averaged.Averaged, found: Any) -> frozenset[int]:
             """While the round goes on, whoever waits for a change at eve's member looks again."""
-            eve._thread.run(stir())
+            run_inside(eve, stir())
             is_open.wait(0.2)
             return advance(part, found)
 

@@ -15,6 +15,7 @@ from duetlink.net.signaling import Role, SessionKey
 from duetlink.net.signaling.discovery import SignalingServer
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.settings import Settings
+from duetlink.testing.faults import set_constants
 from tests.free_port import free_port
 
 SECRET = bytes(range(32))
@@ -131,7 +132,7 @@ async def test_they_meet_at_another_kernels_server_where_the_codes_is_gone(serve
 async def test_where_both_wait_at_several_servers_they_take_the_same_meeting(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reunion, "_OWN_ALONE_S", 0.0)
+    set_constants(monkeypatch, reunion, OWN_ALONE_S=0.0)
     own = await servers.start()
     servers.found = [SignalingServer(await servers.start()) for _ in range(3)]
     for _ in range(5):
@@ -142,7 +143,7 @@ async def test_where_both_wait_at_several_servers_they_take_the_same_meeting(
 async def test_the_server_of_the_code_is_one_place_under_each_of_its_addresses(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reunion, "_OWN_ALONE_S", 0.0)
+    set_constants(monkeypatch, reunion, OWN_ALONE_S=0.0)
     own = await servers.start()
     servers.found = [SignalingServer(own.replace("127.0.0.1", "localhost"))]
     owner = side(OWNER, own)

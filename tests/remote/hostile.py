@@ -40,6 +40,7 @@ from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.private import Private
 from duetlink.duet.duet import Duet
 from duetlink.errors import RemoteProtocolError
+from duetlink.testing.faults import life_of
 
 Step = list[Any]
 Effects = Callable[[str], str]
@@ -347,8 +348,8 @@ class Attacker:
     """The scientist's side of a link, with a program of its own. The scientist must have recorded nothing."""
 
     def __init__(self, owner: Duet, scientist: Duet) -> None:
-        self.inbox: Inbox = owner._life.inbox
-        link = scientist._life.link
+        self.inbox: Inbox = life_of(owner).inbox
+        link = life_of(scientist).link
         assert link is not None
         self.rpc = link.rpc
         self.thread = scientist._thread

@@ -13,6 +13,7 @@ from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.trace import Trace
 from duetlink.duet.answering.requests import Request
 from duetlink.errors import DuetError
+from duetlink.testing.faults import life_of
 from tests.conftest import MakeDuets
 from tests.remote.hostile import Attacker, Step
 from tests.remote.interference import ASSETS, OPENED, Program, Writer, data
@@ -35,7 +36,7 @@ class Tap(Attacker):
 
     def __init__(self, make_duets: MakeDuets, number: int) -> None:
         owner, scientist = make_duets(worker_timeout_s=20.0)
-        owner._life.inbox.jobs._programs._salt = "00"  # of draws, which differs from duet to duet
+        life_of(owner).inbox.jobs._programs._salt = "00"  # of draws, which differs from duet to duet
         for name, value in data(number).items():
             owner.share(value, name, mock="auto")
             scientist.wait_object(name, 10)

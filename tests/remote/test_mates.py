@@ -23,6 +23,7 @@ from duetlink.compute.operations.sizes.mask import PUBLIC as TOLD
 from duetlink.compute.worker import runs
 from duetlink.duet.asking import agreement, program
 from duetlink.settings import Settings
+from duetlink.testing.faults import set_constants
 from tests.remote.conftest import Bench
 from tests.remote.test_sizes import PRIVATE, PUBLIC, evaluate, mock_frame, real_frame
 
@@ -184,7 +185,7 @@ def pair(directory: Path, mates: str = "on") -> Iterator[Any]:
 def test_the_room_of_the_mates_ends_where_nobody_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agreement, "_IDLE_S", 0.01)
+    set_constants(monkeypatch, agreement, IDLE_S=0.01)
     rooms: list[Any] = []
     opened = runs.of_mates
 

@@ -12,6 +12,7 @@ from duetlink import errors
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking import program as recording
 from duetlink.duet.asking.remote import Result
+from duetlink.testing.faults import life_of, set_constants
 from tests.remote.conftest import Bench
 
 
@@ -163,19 +164,19 @@ def test_a_request_shows_how_the_result_was_made(bench: Bench, pointer: Any, rea
 def test_steps_that_no_pointer_needs_are_let_go_of(
     bench: Bench, pointer: Any, real: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "_COMPACT_STEPS", 500)
+    set_constants(monkeypatch, recording, COMPACT_STEPS=500)
     kept = pointer + 1
     for _ in range(3):
         for _ in range(recording.MOST_STEPS):
             pointer * 2
         np.testing.assert_array_equal((kept * 3).get(), (real + 1) * 3)
-    program = bench.scientist._life.workbench.program()
+    program = life_of(bench.scientist).workbench.program()
     assert len(program._trace) + len(program.steps) < recording.MOST_STEPS
     np.testing.assert_array_equal(kept.get(), real + 1)
 
 
 def test_numbers_are_written_as_they_are(bench: Bench, pointer: Any) -> None:
-    program = bench.scientist._life.workbench.program()
+    program = life_of(bench.scientist).workbench.program()
     numbers = (1.0, 1, True, 0.0, -0.0, 0.0, float("inf"), float("nan"), None, 1.0)
     written = [program.encode(number) for number in numbers]
     assert written == ["1.0", "1", "true", "0.0", "-0.0", "0.0", "Infinity", "NaN", "null", "1.0"]
@@ -205,7 +206,7 @@ def test_an_estimator_whose_library_is_imported_late(bench: Bench, monkeypatch: 
 
     x = bench.share(np.arange(12.0).reshape(6, 2), "late")
     _ = x + 1  # the lists of what is imported by now are loaded; as if scikit-learn came after that
-    allowed = bench.scientist._life.workbench.allowed
+    allowed = life_of(bench.scientist).workbench.allowed
     monkeypatch.setattr(allowed, "_loaded", allowed._loaded - {"sklearn"})
     monkeypatch.setattr(allowed, "_names", {obj: n for obj, n in allowed._names.items() if obj is not Ridge})
     model = bench.scientist.remote(Ridge())

@@ -19,6 +19,7 @@ from duetlink import Budget, Policy, errors
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.testing.faults import life_of
 from tests.conftest import MakeDuets
 from tests.remote.conftest import Bench
 
@@ -224,7 +225,7 @@ class Heard:
     """What the scientist's side is sent about requests."""
 
     def __init__(self, bench: Bench) -> None:
-        link = bench.scientist._life.link
+        link = life_of(bench.scientist).link
         assert link is not None
         self.states: list[int] = []
         self.others: list[str] = []

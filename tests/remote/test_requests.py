@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from duetlink import Mock, Policy, errors
+from duetlink.testing.faults import life_of
 from tests.conftest import MakeDuets
 from tests.remote.conftest import Bench
 
@@ -260,7 +261,7 @@ def test_a_defect_at_the_owner_leaves_the_request_to_a_person(
         raise TypeError("a defect")
 
     with monkeypatch.context() as broken:
-        broken.setattr(owner._life.inbox.jobs._programs, "_map", defect)
+        broken.setattr(life_of(owner).inbox.jobs._programs, "_map", defect)
         pending = (x + 1).request("why")
         request = owner.wait_request(20)
     assert (request.state, pending.state) == ("pending", "pending")

@@ -14,6 +14,7 @@ from duetlink.duet.answering.requests import Request
 from duetlink.duet.duet import Duet
 from duetlink.net.flight.body import Landing
 from duetlink.net.link.link import Link
+from duetlink.testing.faults import life_of, run_inside
 from tests.remote.conftest import Bench
 
 ANY = 1 << 40
@@ -22,7 +23,7 @@ WORDS = {"unshare": "'cohort' is no longer shared", "share again": "'cohort' was
 
 
 def link_of(duet: Duet) -> Link:
-    link = duet._life.link
+    link = life_of(duet).link
     assert link is not None
     return link
 
@@ -85,7 +86,7 @@ def test_an_offer_that_was_kept_brings_nothing_once_its_revision_is_retired(
         bench.share(numbers(), "cohort", mock=numbers())
     bench.owner.resume()
     link = link_of(bench.scientist)
-    bench.scientist._thread.run(check_refused(link, offer, WORDS[retire]))
+    run_inside(bench.scientist, check_refused(link, offer, WORDS[retire]))
     ended = [transfer for transfer in bench.owner.transfers if WORDS[retire] in transfer.why]
     assert (ended[-1].state, ended[-1].done_bytes) == ("failed", 0)
 
@@ -94,13 +95,13 @@ def test_the_second_of_two_who_wait_is_denied_what_was_retired_while_the_first_w
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pointer = bench.share([1, 2, 3], "few", mock=[4, 5, 6])  # it rides along in the answer
-    releases = bench.owner._life.inbox._releases
+    releases = life_of(bench.owner).inbox._releases
     told, tell = [], releases.tell
 
     async def retire_and_tell(handling: Any, reply: Any) -> None:
         told.append(reply.asker)
         if len(told) == 2:
-            catalogue = bench.owner._life.catalogue
+            catalogue = life_of(bench.owner).catalogue
             catalogue.unshare(catalogue.mine["few"].info)
         await tell(handling, reply)
 

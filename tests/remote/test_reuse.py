@@ -17,6 +17,7 @@ from duetlink.compute.worker.groups import State
 from duetlink.compute.worker.memory import place
 from duetlink.duet.answering import reuse
 from duetlink.duet.answering.reuse import Frozen, Reuse
+from duetlink.testing.faults import life_of, run_inside
 from tests.conftest import MakeDuets
 from tests.remote.conftest import Bench
 
@@ -29,13 +30,13 @@ def costly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept(bench: Bench) -> Reuse:
-    return bench.owner._life.programs._reuse
+    return life_of(bench.owner).programs._reuse
 
 
 @pytest.fixture
 def bench(bench: Bench) -> Iterator[Bench]:
     yield bench
-    bench.owner._thread.run(_emptied(kept(bench)))
+    run_inside(bench.owner, _emptied(kept(bench)))
 
 
 async def _emptied(reuse: Reuse) -> None:
@@ -159,7 +160,7 @@ def test_another_peer_begins_with_nothing(bench: Bench, make_duets: MakeDuets) -
         mine[mine.a > 0.25][column].sum().get()
     assert kept(bench).uses == 1
     assert theirs[theirs.a > 0.25].d.sum().get() == real[real.a > 0.25].d.sum()
-    other = owner._life.programs._reuse
+    other = life_of(owner).programs._reuse
     assert (other.uses, other.held_bytes) == (0, 0)
 
 

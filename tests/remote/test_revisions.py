@@ -15,6 +15,7 @@ import pytest
 
 from duetlink import errors
 from duetlink.compute.worker.memory import NAME
+from duetlink.testing.faults import life_of
 from tests.remote.conftest import Bench
 from tests.remote.hostile import Room, slice_of
 
@@ -71,7 +72,7 @@ def test_an_old_pointer_says_that_its_revision_is_no_longer_shared(bench: Bench)
 
 
 def test_a_mock_is_kept_while_a_pointer_lives_or_the_peer_shares_it(bench: Bench) -> None:
-    revisions = bench.scientist._life.workbench.revisions
+    revisions = life_of(bench.scientist).workbench.revisions
 
     def kept() -> list[int]:
         gc.collect()
@@ -98,7 +99,7 @@ def test_values_that_were_arguments_are_let_go_of_with_their_step(bench: Bench) 
         assert total == 4950.0 + 100 * number
         frame["b"] = pd.Series([4.0, 5.0, 6.0])
         assert frame["b"].sum().get(reason="why") == 15.0
-    program = bench.scientist._life.workbench.program()
+    program = life_of(bench.scientist).workbench.program()
     with program._reading:
         program._read()
         program._compact()

@@ -18,6 +18,7 @@ from duetlink.compute.operations.prefixes import Beginning
 from duetlink.duet.answering import reuse
 from duetlink.duet.answering.reuse import Reuse
 from duetlink.errors import DuetError, RemoteProtocolError
+from duetlink.testing.faults import life_of, run_inside
 from tests.remote import interference
 from tests.remote.conftest import Bench
 from tests.remote.hostile import Room, Sliced, Step, asked_for, encoded_of
@@ -121,7 +122,7 @@ def test_a_room_that_has_failed_does_not_go_on() -> None:
 def kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reuse]:
     monkeypatch.setattr(reuse, "COSTLY_S", 0.0)
     monkeypatch.setattr(reuse, "WORTH_S", 0.0)
-    kept = bench.owner._life.programs._reuse
+    kept = life_of(bench.owner).programs._reuse
     yield kept
 
     async def empty() -> None:
@@ -131,7 +132,7 @@ def kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reuse]:
         kept._earlier.clear()
         kept.uses, kept.most_bytes = 0, 1 << 30
 
-    bench.owner._thread.run(empty())
+    run_inside(bench.owner, empty())
 
 
 def train(bench: Bench, images: Any, labels: Any) -> list[Any]:
@@ -179,7 +180,7 @@ def test_a_room_that_waits_ends_with_its_asset(bench: Bench, kept: Reuse) -> Non
     room = kept._warm.room
     asset.unshare()
     assert kept._warm is None
-    bench.owner._thread.run(_ended(room))
+    run_inside(bench.owner, _ended(room))
     with pytest.raises(errors.DuetError, match="ending"):
         numbers[0] = 7.0
         numbers.get()

@@ -6,7 +6,7 @@ import threading
 
 from duetlink.duet.duet import Duet
 from duetlink.settings import Settings
-from tests.cut_link import cut_link
+from duetlink.testing.faults import cut_link, link_of, run_inside
 
 
 def settings(only: tuple[str, ...]) -> Settings:
@@ -20,10 +20,9 @@ class Half:
 
     def lose_connection(self) -> None:
         async def cut() -> None:
-            assert self.duet._life.link is not None
-            cut_link(self.duet._life.link)
+            cut_link(link_of(self.duet))
 
-        self.duet._thread.run(cut())
+        run_inside(self.duet, cut())
 
     def reconnects(self) -> int:
         return self.duet.statistics().reconnects

@@ -13,6 +13,7 @@ import pytest
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.asking import workbench
 from duetlink.errors import MalformedValue
+from duetlink.testing.faults import life_of
 from duetlink_widgets import snapshot
 from tests.conftest import DuetPair, MakeDuets
 from tests.widgets.conftest import ShowPanel
@@ -53,7 +54,7 @@ def test_a_mock_that_the_peer_withholds_keeps_nothing_waiting(make_duets: MakeDu
         queries.append(query)
         await asyncio.Event().wait()
 
-    scientist._life.link.rpc.handle(pb.MockQuery, never)  # type: ignore[union-attr]
+    life_of(scientist).link.rpc.handle(pb.MockQuery, never)  # type: ignore[union-attr]
     owner.share([1], "x")
     scientist.share(pd.DataFrame({"a": [1.0]}), "notes", mock="auto")
     page.trait("shared", lambda shared: shared["total"] == 2)
@@ -75,7 +76,7 @@ def test_a_mock_of_the_peers_is_decoded_at_the_owner_when_a_room_has_survived_it
     monkeypatch.setattr(workbench, "GLANCE_S", 60.0)
     owner, scientist = make_duets()
     page = show(owner)
-    life = owner._life
+    life = life_of(owner)
     scientist.share(pd.DataFrame({"a": [1.0]}), "notes", mock="auto")
     scientist.share(np.zeros(2), "flat", mock=np.ones(2))
     page.trait("shared", lambda shared: shared["total"] == 2)

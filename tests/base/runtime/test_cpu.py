@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from duetlink.base.runtime import cpu
+from duetlink.testing.faults import set_constants
 
 
 @pytest.fixture
 def stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "stat"
-    monkeypatch.setattr(cpu, "_STAT", path)
+    set_constants(monkeypatch, cpu, STAT=path)
     return path
 
 

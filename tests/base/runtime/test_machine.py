@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from duetlink.base.runtime import machine
+from duetlink.testing.faults import set_constants
 
 
 def test_another_process_of_this_machine_makes_the_same_mark() -> None:
@@ -27,12 +28,12 @@ def test_a_machine_that_was_started_anew_or_is_another_makes_another(
 ) -> None:
     here = machine.mark(b"of")
     (tmp_path / "boot_id").write_text("00000000-0000-4000-8000-000000000000\n")
-    monkeypatch.setattr(machine, "_BOOT_ID", tmp_path / "boot_id")
+    set_constants(monkeypatch, machine, BOOT_ID=tmp_path / "boot_id")
     assert not machine.is_marked(b"of", here)
 
 
 def test_without_a_secret_no_mark_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_BOOT_ID", tmp_path / "none")
+    set_constants(monkeypatch, machine, BOOT_ID=tmp_path / "none")
     assert machine.mark(b"of") == b""
     assert not machine.is_marked(b"of", b"")
 

@@ -19,6 +19,7 @@ from duetlink.compute.operations.canonical import Program, Value, compacted
 from duetlink.compute.operations.trace import LoggedValue, Trace
 from duetlink.data.values import encode
 from duetlink.errors import RemoteProtocolError
+from duetlink.testing.faults import set_constants
 from duetlink.testing.values import joined
 from tests.compute.operations.programs import Writer, asked, effects, traced
 from tests.compute.operations.test_lineage_soundness import numpy_programs
@@ -127,7 +128,7 @@ def test_a_program_is_settled(steps: Steps, back: int) -> None:
     ids = list(dict.fromkeys(step[0] for step in steps if step[0]))
     program = asked(traced(steps, may_learn=False), ids[max(len(ids) - 1 - back, 0)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canonical, "_MOST_TURNS", 0)  # nothing falls away
+        set_constants(patch, canonical, MOST_TURNS=0)  # nothing falls away
         again = Program.read(memoryview(b"".join(program.segments)), effects)
     assert (again.text, again.target, again.digest) == (program.text, program.target, program.digest)
 

@@ -19,6 +19,7 @@ from duetlink.data.codecs import chunk, codecs, compress, decompress, named, reg
 from duetlink.data.codecs.base import Codec
 from duetlink.data.codecs.raw import Raw
 from duetlink.errors import LocalProtocolError, UnknownCodec
+from duetlink.testing.faults import forget_codecs
 
 NUMBERS = {
     "raw": 0,
@@ -41,7 +42,7 @@ NUMBERS = {
 @pytest.fixture(autouse=True)
 def _registry_as_it_was() -> Iterator[None]:
     yield
-    registry._table.cache_clear()
+    forget_codecs()
 
 
 def third_party() -> dict[str, Any]:
@@ -88,7 +89,7 @@ def test_a_third_party_codec_is_found_by_its_entry_point(
         SimpleNamespace(name="no codec", value="builtins:dict", load=lambda: dict),
     ]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found)
-    registry._table.cache_clear()
+    forget_codecs()
     assert named("inverted").number == 0x8001
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
         "codec gone of gone:Gone cannot be used",

@@ -18,6 +18,7 @@ from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.host_memory import OwnMemory, open_others
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.transport import Message
+from duetlink.testing.faults import set_constants
 from tests.groups.collectives.conftest import Group, MakeGroup
 
 ROOM_BYTES = 64 * 1024  # so that some KB go in several chunks
@@ -26,7 +27,7 @@ ROOM_BYTES = 64 * 1024  # so that some KB go in several chunks
 @pytest.fixture
 def small_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "ROOM_BYTES", ROOM_BYTES)
-    monkeypatch.setattr(shared, "_SMALL_BYTES", 4096)
+    set_constants(monkeypatch, shared, SMALL_BYTES=4096)
 
 
 async def agreed(make_group: MakeGroup, size: int) -> Group:

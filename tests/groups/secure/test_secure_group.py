@@ -13,6 +13,7 @@ from duetlink.errors import GroupError, OperationRefused, PeerLost, PutOut, Secu
 from duetlink.groups.group import Group
 from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.masked_round import MaskedRound
+from duetlink.testing.faults import life_of
 from tests.groups.conftest import MakeGroup, together
 
 
@@ -95,7 +96,7 @@ def test_members_that_are_lost_are_made_up_for(
 
         async def run(self: MaskedRound, *arguments: Any) -> Any:
             if self.rank == dying[step] and self.party.size == self.rank + 1:
-                for peer in list(victims[self.rank]._life.peers.values()):
+                for peer in list(life_of(victims[self.rank]).peers.values()):
                     if peer.link is not None:
                         await peer.link.close("killed")
                 raise PeerLost("it is dead")

@@ -20,6 +20,7 @@ from duetlink.net.carrier.child import Child
 from duetlink.net.carrier.configuration import Configuration
 from duetlink.net.carrier.console import Console
 from duetlink.settings import IceServer
+from duetlink.testing.faults import set_constants
 
 
 def configuration(rung: str = "udp", **fields: Any) -> Configuration:
@@ -115,7 +116,7 @@ async def test_a_name_server_that_does_not_answer_holds_up_no_end(
         configuration("relay", ice_servers=(IceServer(("turn:a.example",), "u", "p"),))
     )
     await signals.get()
-    monkeypatch.setattr(carrier_child, "_CLOSE_TIMEOUT_S", 60.0)  # before it would be killed
+    set_constants(monkeypatch, carrier_child, CLOSE_TIMEOUT_S=60.0)  # before it would be killed
     await child.close()
     assert "ended with status 0" in await child.ended
 

@@ -16,6 +16,7 @@ from duetlink.net.carrier import mux as mux_module
 from duetlink.net.carrier.frames import MAGIC, MAX_DATA_BYTES, VERSION, Kind, header
 from duetlink.net.carrier.mux import MAX_STREAMS, Mux
 from duetlink.net.carrier.splice import WINDOW_BYTES
+from duetlink.testing.faults import set_constants
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -316,7 +317,7 @@ async def test_a_peer_that_opens_and_ends_without_end_takes_no_more_than_its_sha
 async def test_a_peer_that_asks_and_does_not_read_is_cut_off(
     raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mux_module, "_FLOOD_BYTES", 2_000)
+    set_constants(monkeypatch, mux_module, FLOOD_BYTES=2_000)
     raw.mux._transport.set_write_buffer_limits(high=1_000)  # type: ignore[union-attr]
     raw._mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     raw.mux._flight_port = 1  # every opening is answered by an end

@@ -15,6 +15,7 @@ from duetlink.net.datagrams.channel_datagrams import MTU_BYTES, ChannelDatagrams
 from duetlink.net.datagrams.delivery import Delivery, Report
 from duetlink.settings import Settings
 from duetlink.testing.datagrams import DatagramsContract, send_until
+from duetlink.testing.faults import end_of
 
 Ends = tuple[ChannelDatagrams, ChannelDatagrams]
 
@@ -189,8 +190,8 @@ async def test_a_packet_that_is_none_ends_the_link(make_pair: Any) -> None:
     attacker, victim = await make_pair(Settings(only=("tcp",)))
     await send_until(attacker.datagrams, victim.datagrams, b"the channel is open")
     attacker.datagrams._wire.send_nowait(b"\x09" + bytes(20))
-    assert "datagram of kind 9" in str(await asyncio.wait_for(victim._ended, 60))
-    assert isinstance(await asyncio.wait_for(attacker._ended, 60), LinkClosed)
+    assert "datagram of kind 9" in str(await asyncio.wait_for(end_of(victim), 60))
+    assert isinstance(await asyncio.wait_for(end_of(attacker), 60), LinkClosed)
 
 
 async def test_datagrams_pass_beside_a_stream_of_control_messages(make_pair: Any) -> None:

@@ -30,6 +30,7 @@ from duetlink.net.link.link import Link
 from duetlink.net.paths import ladder
 from duetlink.net.peer.rpc import MAX_CALLS
 from duetlink.settings import Settings
+from duetlink.testing.faults import end_of, send_control
 
 MIB = 1024 * 1024
 ANY = 1 << 40
@@ -141,13 +142,13 @@ async def test_a_garbage_message_ends_the_link_or_is_refused_and_both_sides_know
     make_pair: Any, message: bytes
 ) -> None:
     attacker, victim = await make_pair(ONE_PATH)
-    attacker._lifeline.control.send_nowait(message)
+    send_control(attacker, message)
     if message == pack(pb.Introduction(), call_id=5):  # a call that is answered with a failure
         await attacker.ping()
         return
-    error = await asyncio.wait_for(victim._ended, 60)
+    error = await asyncio.wait_for(end_of(victim), 60)
     assert "the peer" in str(error)
-    error = await asyncio.wait_for(attacker._ended, 60)
+    error = await asyncio.wait_for(end_of(attacker), 60)
     assert isinstance(error, LinkClosed)
     with pytest.raises(LinkClosed):
         await victim.ping()
@@ -168,21 +169,21 @@ async def test_a_garbage_message_ends_the_link_or_is_refused_and_both_sides_know
 async def test_a_broken_frame_ends_the_link_on_both_sides(make_pair: Any, frame: bytes) -> None:
     attacker, victim = await make_pair(ONE_PATH)
     attacker._lifeline.control._channel._channel.send(frame)
-    assert "the peer" in str(await asyncio.wait_for(victim._ended, 60))
-    assert isinstance(await asyncio.wait_for(attacker._ended, 60), LinkClosed)
+    assert "the peer" in str(await asyncio.wait_for(end_of(victim), 60))
+    assert isinstance(await asyncio.wait_for(end_of(attacker), 60), LinkClosed)
 
 
 async def test_text_on_the_control_channel_ends_the_link(make_pair: Any) -> None:
     attacker, victim = await make_pair(ONE_PATH)
     attacker._lifeline.control._channel._channel.send("hello")
-    assert "text" in str(await asyncio.wait_for(victim._ended, 60))
+    assert "text" in str(await asyncio.wait_for(end_of(victim), 60))
 
 
 async def test_an_oversized_message_ends_the_link_before_it_is_kept(make_pair: Any) -> None:
     attacker, victim = await make_pair(ONE_PATH)
     victim._lifeline.control._channel._reassembler._limit_bytes = 100_000
-    attacker._lifeline.control.send_nowait(bytes(200_000))
-    assert "over 100000 bytes" in str(await asyncio.wait_for(victim._ended, 60))
+    send_control(attacker, bytes(200_000))
+    assert "over 100000 bytes" in str(await asyncio.wait_for(end_of(victim), 60))
 
 
 async def test_a_flood_of_calls_ends_the_link(make_pair: Any) -> None:
@@ -194,8 +195,8 @@ async def test_a_flood_of_calls_ends_the_link(make_pair: Any) -> None:
 
     victim.rpc.handle(pb.Withdraw, forever)
     for number in range(10_000, 10_000 + 2 * MAX_CALLS + 1):
-        attacker._lifeline.control.send_nowait(pack(pb.Withdraw(), call_id=number))
-    assert "calls at once" in str(await asyncio.wait_for(victim._ended, 60))
+        send_control(attacker, pack(pb.Withdraw(), call_id=number))
+    assert "calls at once" in str(await asyncio.wait_for(end_of(victim), 60))
 
 
 async def test_a_certificate_that_is_none_is_refused_before_connected(make_pair: Any) -> None:
@@ -376,7 +377,7 @@ async def test_an_object_dropped_by_its_owner_while_it_is_sent_arrives(make_pair
 async def test_a_goodbye_reaches_the_peer_with_its_reason(make_pair: Any) -> None:
     one, other = await make_pair()
     await one.close("lunch")
-    assert "the peer closed the link: lunch" in str(await asyncio.wait_for(other._ended, 60))
+    assert "the peer closed the link: lunch" in str(await asyncio.wait_for(end_of(other), 60))
 
 
 async def test_closing_twice_and_from_both_sides_at_once_is_fine(make_pair: Any) -> None:
@@ -402,7 +403,7 @@ async def test_a_silent_peer_is_noticed(make_pair: Any) -> None:
     other._lifeline.control.detach()  # hears and says nothing any more
     for task in other._lifeline._tasks:
         task.cancel()
-    error = await asyncio.wait_for(one._ended, 10)
+    error = await asyncio.wait_for(end_of(one), 10)
     assert isinstance(error, PeerLost)
     assert "silent" in str(error)
     assert time.monotonic() - started_s >= 0.3

@@ -32,6 +32,7 @@ from duetlink.net.link.transfer import Transfer
 from duetlink.net.paths import ladder as ladder_module
 from duetlink.net.paths.ladder import UP
 from duetlink.settings import Settings
+from duetlink.testing.faults import end_of
 
 MIB = 1024 * 1024
 ANY = 1 << 40
@@ -543,7 +544,7 @@ async def test_a_transfers_number_that_is_none_ends_the_link(
 ) -> None:
     attacker, victim = await make_pair(Settings(only=("tcp",)))
     attacker.rpc.tell_nowait(kind(transfer_id=number))
-    assert "number has 16 bytes" in str(await soon(victim._ended))
+    assert "number has 16 bytes" in str(await soon(end_of(victim)))
 
 
 async def test_a_peer_that_pauses_and_resumes_all_the_time_harms_itself_alone(move: MakeMoving) -> None:

@@ -19,6 +19,7 @@ from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.streams.stream import Stream
 from duetlink.settings import Settings
 from duetlink.testing.datagrams import send_until
+from duetlink.testing.faults import end_of
 
 MIB = 1024 * 1024
 QUICK = Settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6, only=("channel",))
@@ -255,7 +256,7 @@ async def test_it_gives_up_after_the_limit_and_says_why(
     for link in (one, other):
         link.start()
     cut(one)
-    error = await soon(other._ended)
+    error = await soon(end_of(other))
     assert isinstance(error, PeerLost)
     assert "silent" in str(error)
     assert "did not come back within 0.5 s" in str(error)

@@ -28,6 +28,7 @@ from duetlink.net.paths.ladder import DOWN, IDLE, OPENING, UP, Ladder, Speed
 from duetlink.net.paths.shared_memory import Region, SharedMemory, open_region
 from duetlink.net.paths.tcp import _is_unicast
 from duetlink.settings import Settings
+from duetlink.testing.faults import end_of
 from duetlink.testing.paths import PathContract
 
 MIB = 1024 * 1024
@@ -200,7 +201,7 @@ async def test_garbage_on_the_bulk_channel_ends_the_link_with_a_reason(make_pair
     if frame[:1] == b"\x09":
         frame = frame[:1] + struct.pack("!I", next(iter(victim.ladder.named("channel")._streams)))
     await attacker._lifeline.bulk.send(frame)
-    error = await asyncio.wait_for(victim._ended, 60)
+    error = await asyncio.wait_for(end_of(victim), 60)
     assert isinstance(error, LinkClosed)
     assert "the peer" in str(error)
 

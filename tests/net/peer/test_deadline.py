@@ -9,6 +9,7 @@ import pytest
 
 from duetlink.net.peer import deadline
 from duetlink.net.peer.deadline import Deadline
+from duetlink.testing.faults import set_constants
 
 
 async def expired(limit: Deadline, work: asyncio.Future[None]) -> bool:
@@ -45,7 +46,7 @@ async def test_it_stands_still_as_long_as_it_is_told_to() -> None:
 
 
 async def test_time_in_which_the_process_slept_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline, "_STEP_S", 0.05)
+    set_constants(monkeypatch, deadline, STEP_S=0.05)
     answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     waiting = asyncio.ensure_future(expired(Deadline(0.2), answer))
     await asyncio.sleep(0)

@@ -15,6 +15,7 @@ from duetlink.net.link.link import Link
 from duetlink.net.streams.frames import ACCEPT, Frame
 from duetlink.net.streams.stream import WINDOW_BYTES, Stream
 from duetlink.settings import Settings
+from duetlink.testing.faults import end_of
 
 MIB = 1024 * 1024
 
@@ -164,8 +165,8 @@ async def test_a_frame_that_is_not_allowed_ends_the_link_and_both_sides_know(mak
     victim.streams.on_open("echo", echo)
     await attacker.streams.open("echo")
     attacker.streams._outlet.put(Frame(4, 99, 1))
-    assert "stream 99" in str(await asyncio.wait_for(victim._ended, 60))
-    assert isinstance(await asyncio.wait_for(attacker._ended, 60), LinkClosed)
+    assert "stream 99" in str(await asyncio.wait_for(end_of(victim), 60))
+    assert isinstance(await asyncio.wait_for(end_of(attacker), 60), LinkClosed)
 
 
 async def test_a_peer_that_lies_about_how_far_it_has_come_is_refused(make_pair: Any) -> None:

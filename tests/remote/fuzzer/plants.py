@@ -20,6 +20,7 @@ from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.pointer import Described, Pointer
 from duetlink.duet.asking.targets import SharedMemory
 from duetlink.duet.asking.workbench import Workbench
+from duetlink.testing.faults import set_constants
 
 Patch = pytest.MonkeyPatch
 _OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
@@ -108,7 +109,7 @@ def _labels(patch: Patch) -> None:
 
 def _decisions(patch: Patch) -> None:
     rules = {**lookup._RULES, "uncounted": lambda call: PUBLIC}
-    patch.setattr(lookup, "_RULES", rules)
+    set_constants(patch, lookup, RULES=rules)
     patch.setattr(lookup, "_rules", {})  # those that were looked up before
 
 

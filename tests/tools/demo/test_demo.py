@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from duetlink.groups.status import GoneStatus, GroupStatus, LinkStatus, MemberStatus, SumStatus
+from duetlink.testing.faults import set_constants
 from duetlink.tools.demo import play
 from duetlink.tools.demo.errors import DemoFailed
 from duetlink.tools.demo.summary import tell_group, told_group
@@ -108,7 +109,7 @@ def test_an_interrupted_demo_leaves_nothing(
 
 
 async def test_a_step_that_misses_a_cancellation_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play, "_ASK_AGAIN_S", 0.01)
+    set_constants(monkeypatch, play, ASK_AGAIN_S=0.01)
     asked = 0
 
     async def misses_two() -> None:

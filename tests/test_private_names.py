@@ -1,0 +1,123 @@
+"""Tests name nothing private of the packages: `duetlink.testing.faults` reaches what they break or look at.
+
+What is left is counted by folder. A number here may be lowered, and is not raised.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+ALLOWED = {
+    ".": 4,
+    "base": 1,
+    "compute/operations": 4,
+    "compute/prep": 1,
+    "compute/privacy": 4,
+    "compute/worker": 5,
+    "data/codecs": 2,
+    "data/values": 2,
+    "duet": 26,
+    "duet/state": 3,
+    "engines": 1,
+    "groups": 20,
+    "groups/collectives": 7,
+    "groups/secure": 17,
+    "learning": 22,
+    "net": 5,
+    "net/carrier": 19,
+    "net/datagrams": 3,
+    "net/flight": 3,
+    "net/link": 41,
+    "net/paths": 24,
+    "net/peer": 2,
+    "net/signaling": 3,
+    "net/streams": 25,
+    "net/stun": 1,
+    "prep": 4,
+    "remote": 52,
+    "remote/fuzzer": 8,
+    "tools/demo": 1,
+    "widgets": 5,
+}
+
+# of Jupyter, of named tuples, of torch, pandas, pytest and aiohttp
+OTHERS = {
+    *("_repr_html_", "_repr_mimebundle_", "_replace", "_make", "_asdict", "_fields"),
+    *("_C", "_nn", "_VF", "_base", "_buffers", "_parameters", "_is_param", "_DistTestBase", "_barrier"),
+    *("_get_default_group", "_get_default_store", "_data", "_metadata"),
+    *("_tmp_path_factory", "_response", "_sock"),
+}
+
+
+def is_private(name: object) -> bool:
+    return isinstance(name, str) and name.startswith("_") and not name.endswith("__") and name != "_"
+
+
+def own_names(tree: ast.Module) -> Iterator[str]:
+    """What a test file defines: functions, classes and constants, and attributes of its own classes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                yield name
+
+
+def private_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls" | "os" | "sys")):
+                pass
+            case ast.Attribute(attr=name) if is_private(name):
+                yield node.lineno, name
+            case ast.Call(args=[_, ast.Constant(value), *_], func=function):
+                called = getattr(function, "attr", getattr(function, "id", ""))
+                if called in ("setattr", "getattr", "delattr", "hasattr") and is_private(value):
+                    yield node.lineno, str(value)
+            case ast.ImportFrom(module=str(module), names=names) if module.partition(".")[0] == "duetlink":
+                for alias in names:
+                    if is_private(alias.name):
+                        yield node.lineno, alias.name
+
+
+def used_by(path: Path, tree: ast.Module) -> Iterator[Path]:
+    """Files of the tests from which one has its fakes: those that it imports, and what gives it fixtures."""
+    for folder in path.parents:
+        yield folder / "conftest.py"
+        if folder == HERE:
+            break
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            start = path.parents[node.level - 1] if node.level else HERE.parent
+            module = start.joinpath(*(node.module or "").split("."))
+            yield module.with_suffix(".py")
+            yield from (module / f"{alias.name}.py" for alias in node.names)
+
+
+def found() -> dict[str, set[tuple[str, int]]]:
+    """The lines with private names, by folder."""
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(HERE.rglob("*.py"))}
+    own = {path: frozenset(own_names(tree)) for path, tree in trees.items()}
+    lines: dict[str, set[tuple[str, int]]] = {}
+    for path, tree in trees.items():
+        place = path.relative_to(HERE)
+        folder = "/".join(place.parts[:-1][:2]) or "."
+        fakes = OTHERS.union(own[path], *(own[each] for each in used_by(path, tree) if each in own))
+        for line, name in private_names(tree):
+            if name not in fakes:
+                lines.setdefault(folder, set()).add((str(place), line))
+    return lines
+
+
+def test_tests_name_no_more_that_is_private_than_they_did() -> None:
+    lines = found()
+    over = {
+        folder: sorted(places) for folder, places in lines.items() if len(places) > ALLOWED.get(folder, 0)
+    }
+    assert over == {}, "use or add a hook in duetlink.testing.faults"
