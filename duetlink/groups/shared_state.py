@@ -14,16 +14,19 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
+from duetlink.base.wire import json_
 from duetlink.errors import RemoteProtocolError, UnsupportedValue
 from duetlink.groups.averaging import is_model, put_back, state_of
 from duetlink.groups.collectives.collectives import Collectives
 
 _SINGLE = ""  # the name of a lone array
-_MOST_ARRAYS = 100_000
+_Sha256 = Annotated[str, Meta(min_length=64, max_length=64)]
+_Digests = Annotated[dict[str, _Sha256], Meta(max_length=100_000)]  # by the names of arrays
 _TAG = -19  # users' tags are from 0 on
 
 
@@ -83,14 +86,9 @@ def _digests(arrays: Mapping[str, Any]) -> dict[str, str]:
 
 def _read(data: bytes) -> dict[str, str]:
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or len(found) > _MOST_ARRAYS:
-        raise RemoteProtocolError("a member told digests that cannot be read")
-    if not all(isinstance(digest, str) and len(digest) == 64 for digest in found.values()):
-        raise RemoteProtocolError("a member told digests that are none of SHA-256")
-    return found
+        return json_.read(data, _Digests)
+    except ValueError as error:
+        raise RemoteProtocolError(f"a member told digests that cannot be read: {error}") from None
 
 
 def _array(leaf: Any) -> np.ndarray[Any, Any]:

@@ -23,7 +23,6 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from duetlink.base.wire import json_
 from duetlink.compute.operations.settings import Settings, settings_of
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
@@ -215,8 +214,8 @@ def _parsed(text: memoryview, what: str, most: int) -> Any:
     """`most` is how many steps or values it may tell of."""
     _check_parts(text, what, most)
     try:
-        return json_.read(text, Any)
-    except ValueError:
+        return json.loads(bytes(text))  # Python's own reader: a constant may be infinite or NaN
+    except (ValueError, RecursionError):
         raise RemoteProtocolError(f"{what} is no JSON") from None
 
 

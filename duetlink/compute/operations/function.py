@@ -122,8 +122,9 @@ def parse_call(content: bytes, inputs: int) -> Call:
     if len(content) > MAX_CALL_BYTES:
         raise LimitExceeded(f"a call of {len(content):,} bytes is over {MAX_CALL_BYTES:,}")
     try:
-        arguments, keywords = json_.read(content, tuple[list[Any], dict[str, Any]])
-    except ValueError:
+        # Python's own reader: an argument may be infinite or NaN
+        arguments, keywords = json_.convert(json.loads(content), tuple[list[Any], dict[str, Any]])
+    except (ValueError, RecursionError):
         raise RemoteProtocolError("a function's call is no list of arguments and named ones") from None
     if not all(is_identifier(name) and len(name) <= MAX_NAME for name in keywords):
         raise RemoteProtocolError("a named argument of a function has a name that is none")

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from duetlink.base.runtime import shared_memory
+from duetlink.base.wire import json_
 from duetlink.groups.collectives.elements import Array
 
 HEAD_BYTES = 4096
@@ -155,11 +156,11 @@ def open_others(addresses: Sequence[bytes], rank: int) -> list[Memory | None] | 
 
 def _open(address: bytes) -> Memory | None:
     try:
-        pid, fd, label_text = json.loads(address)
+        pid, fd, label_text = json_.read(address, tuple[int, int, str])
         label = bytes.fromhex(label_text)
-    except (ValueError, TypeError, RecursionError):
+    except ValueError:
         return None
-    if type(pid) is not int or type(fd) is not int or len(label) != _LABEL_BYTES:
+    if len(label) != _LABEL_BYTES:
         return None
     path = f"/proc/{pid}/fd/{fd}"
     try:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from duetlink.base.wire import json_
 from duetlink.data.codecs.element import BY_NAME, Element
 from duetlink.errors import LimitExceeded, MissingLibrary, RemoteProtocolError, UnsupportedValue
 from duetlink.groups.collectives.elements import Array
@@ -139,7 +140,7 @@ class Tree:
         if len(data) > MAX_FORM_BYTES:
             raise LimitExceeded(f"the form of a value takes {len(data)} bytes; {MAX_FORM_BYTES} are allowed")
         try:
-            structure, found = json.loads(data)
+            structure, found = json_.read(data, tuple[Any, list[list[Any]]])
             leaves = tuple(_leaf_from_wire(*each) for each in found)
             used = _count(structure, 0)
         except (ValueError, TypeError, KeyError, RecursionError) as error:

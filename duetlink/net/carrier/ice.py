@@ -18,7 +18,7 @@ from aioice import ice, stun
 from duetlink.errors import PathUnavailable
 from duetlink.net.carrier.allocation import allocate_first
 from duetlink.net.carrier.driver import Established, Session
-from duetlink.net.carrier.ice_signals import MAX_CANDIDATES, read_candidates, read_message, read_text
+from duetlink.net.carrier.ice_signals import MAX_CANDIDATES, read_candidate, read_message
 from duetlink.net.carrier.takeover import (
     OnlyRelayed,
     Pair,
@@ -203,19 +203,19 @@ class _Agent:
         """Take what the peer's agent says. Returns never."""
         while True:
             message = read_message(await self._session.receive())
-            if "ufrag" in message and not self._introduced.is_set():
-                self.connection.remote_username = read_text(message, "ufrag")
-                self.connection.remote_password = read_text(message, "password")
+            if message.ufrag is not None and not self._introduced.is_set():
+                self.connection.remote_username = message.ufrag
+                self.connection.remote_password = message.password
                 self._introduced.set()
-            for candidate in read_candidates(message):
+            for candidate in filter(None, map(read_candidate, message.candidates)):
                 if len(self.connection.remote_candidates) < MAX_CANDIDATES:
                     await self.connection.add_remote_candidate(candidate)
-            if "end" in message:
+            if message.end:
                 # aioice must not give up before this side has all of its own
                 await gathering
-                if self._relayed and self._no_turn and read_text(message, "no_turn"):
+                if self._relayed and self._no_turn and message.no_turn:
                     raise PathUnavailable(
-                        f"no relay. Here: {self._no_turn}. At the peer: {read_text(message, 'no_turn')[:300]}"
+                        f"no relay. Here: {self._no_turn}. At the peer: {message.no_turn[:300]}"
                     )
                 await self.connection.add_remote_candidate(None)
                 await asyncio.get_running_loop().create_future()

@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import ipaddress
-import json
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from aioice import Candidate
+from msgspec import Meta
 
+from duetlink.base.wire import json_
 from duetlink.errors import RemoteProtocolError
 
 MAX_CANDIDATES = 60
 
-_MAX_CHARACTERS = 1000
+_Short = Annotated[str, Meta(max_length=1000)]
 
 
-def read_message(payload: bytes) -> dict[str, Any]:
+class Message(msgspec.Struct, frozen=True):
+    """What one signal says: whatever its sender knows at that moment."""
+
+    ufrag: _Short | None = None
+    password: _Short = ""  # beside `ufrag`
+    candidates: Annotated[list[Any], Meta(max_length=MAX_CANDIDATES)] = []
+    end: bool = False  # there are no more candidates
+    no_turn: _Short = ""  # beside `end`: why the sender has no relay
+
+    def __post_init__(self) -> None:
+        if self.ufrag is not None and not self.password:
+            raise ValueError("there is no password beside the ufrag")
+
+
+def read_message(payload: bytes) -> Message:
     try:
-        message = json.loads(payload)
-    except (ValueError, RecursionError):
-        message = None
-    if not isinstance(message, dict):
-        raise RemoteProtocolError("the peer's helper sent something that is no message")
-    return message
-
-
-def read_text(message: dict[str, Any], name: str) -> str:
-    text = message.get(name)
-    if not isinstance(text, str) or len(text) > _MAX_CHARACTERS:
-        raise RemoteProtocolError(f"the peer's helper sent a message whose {name!r} cannot be used")
-    return text
+        return json_.read(payload, Message)
+    except ValueError as error:
+        raise RemoteProtocolError(f"the peer's helper sent something that is no message: {error}") from None
 
 
 def read_candidate(sdp: object) -> Candidate | None:
@@ -49,11 +55,3 @@ def read_candidate(sdp: object) -> Candidate | None:
         and not (address.is_multicast or address.is_unspecified or address.is_reserved)
     )
     return candidate if usable else None
-
-
-def read_candidates(message: dict[str, Any]) -> list[Candidate]:
-    """The usable candidates of a message."""
-    candidates = message.get("candidates", [])
-    if not isinstance(candidates, list) or len(candidates) > MAX_CANDIDATES:
-        raise RemoteProtocolError("the peer's helper sent too many candidates or none")
-    return [candidate for candidate in map(read_candidate, candidates) if candidate is not None]

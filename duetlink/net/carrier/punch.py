@@ -23,6 +23,7 @@ from typing import Any
 
 from aioice.ice import get_host_addresses
 
+from duetlink.base.wire import json_
 from duetlink.errors import PathUnavailable, RemoteProtocolError
 from duetlink.net.carrier.driver import Established, Session
 from duetlink.net.carrier.local_port import LocalPort
@@ -256,8 +257,8 @@ class _Puncher:
 
 def _read(payload: bytes) -> object:
     try:
-        return json.loads(payload)
-    except (ValueError, RecursionError):
+        return json_.read(payload, object)
+    except ValueError:
         raise RemoteProtocolError("the peer's helper sent something that is no message") from None
 
 
