@@ -10,18 +10,38 @@ import asyncio
 import concurrent.futures
 from collections.abc import Callable, Coroutine
 from types import ModuleType
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import pytest
 
-from duetlink.compute.operations.allowed import Allowed, Function
 from duetlink.data.codecs import registry
-from duetlink.duet.duet import Duet
-from duetlink.duet.life import Life
-from duetlink.errors import LinkClosed
-from duetlink.groups.group import Group
-from duetlink.groups.life import GroupLife
-from duetlink.net.link.link import Link
+
+if TYPE_CHECKING:  # a test of codecs needs no torch
+    from duetlink.compute.operations.allowed import Allowed, Function
+    from duetlink.data.codecs.base import Codec
+    from duetlink.duet.answering.incoming import Incoming
+    from duetlink.duet.answering.requests import Request
+    from duetlink.duet.answering.reuse import Reuse
+    from duetlink.duet.answering.runner import Runner
+    from duetlink.duet.duet import Duet
+    from duetlink.duet.life import Life
+    from duetlink.errors import LinkClosed
+    from duetlink.groups.group import Group
+    from duetlink.groups.life import GroupLife
+    from duetlink.groups.secure.masked_round import MaskedRound
+    from duetlink.groups.secure.residue_sum import ResidueSum
+    from duetlink.learning.dp.training import DpSgd
+    from duetlink.net.flight.client import FlightClient
+    from duetlink.net.flight.server import FlightServer
+    from duetlink.net.link.export import Export
+    from duetlink.net.link.link import Link
+    from duetlink.net.paths.attempt import Attempt
+    from duetlink.net.paths.base import Path, PathContext
+    from duetlink.net.paths.carried import CarriedPath
+    from duetlink.net.paths.flight_path import FlightPath
+    from duetlink.net.streams.inlet import Inlet
+    from duetlink.net.streams.outlet import Outlet
+    from duetlink.net.streams.streams import Streams
 
 T = TypeVar("T")
 
@@ -101,6 +121,95 @@ def listed_functions(lists: Allowed) -> frozenset[str]:
     return frozenset(lists._functions)
 
 
+def use_codec(patch: pytest.MonkeyPatch, codec: Codec) -> None:
+    """Let a codec be registered during a test, whatever its number."""
+    table = {**registry._table(), codec.name: codec}
+    patch.setattr(registry, "_table", lambda: table)
+
+
 def forget_codecs() -> None:
     """Let codecs be found by their entry points anew, and forget those that were registered."""
     registry._table.cache_clear()
+
+
+def kept_rooms(duet: Duet) -> Reuse:
+    """What an owner's duet keeps of the programs that it ran."""
+    return duet._life.programs._reuse
+
+
+async def close_rooms(kept: Reuse) -> None:
+    """End what is kept, and let more be kept from now on."""
+    await kept.close()
+    kept._is_closed = False
+    kept._seen.clear()
+    kept._earlier.clear()
+
+
+def server_of(link: Link) -> asyncio.Future[FlightServer]:
+    """The server that a link shares with others of its endpoint."""
+    return link._server
+
+
+def outlet_of(streams: Streams) -> Outlet:
+    """The half of the streams that sends frames."""
+    return streams._outlet
+
+
+def inlet_of(streams: Streams) -> Inlet:
+    """The half of the streams that takes parcels; those of a hostile peer may be given to it."""
+    return streams._inlet
+
+
+def attempt_of(path: CarriedPath) -> Attempt | None:
+    """The attempt that a path is on, or was made by."""
+    return path._attempt
+
+
+def lose_attempt(path: CarriedPath) -> None:
+    """Let a path forget its attempt, as if the news of it were lost."""
+    assert path._attempt is not None, "this path has no attempt"
+    path._attempt_over(path._attempt, "lost")
+
+
+def kept_round(sums: ResidueSum) -> MaskedRound | None:
+    """The round that is kept to be finished by the members that are left."""
+    return sums._kept
+
+
+def have_trained(training: DpSgd, steps: int) -> None:
+    """Account for so many steps, as if they had been done."""
+    training._steps = steps
+
+
+def flight_client(path: Path | None) -> FlightClient:
+    """The client of a path over which Flight is spoken. Raises AssertionError: it is not open."""
+    assert path is not None, "no path is open"
+    client = cast("FlightPath", path)._client
+    assert client is not None, f"{path.name} is not open"
+    return client
+
+
+def context_of(path: Path) -> PathContext:
+    """What a path over which Flight is spoken has of its link: tickets, and the threads in which it waits."""
+    return cast("FlightPath", path)._context
+
+
+def open_exports(link: Link) -> dict[bytes, Export]:
+    """What a link's side is sending, by the numbers of the transfers."""
+    return link.exports._open
+
+
+def send_frame(link: Link, frame: bytes | str) -> None:
+    """Send a frame of the control channel as it is, whole or not, as a hostile peer may."""
+    channel: Any = link._lifeline.control
+    channel._channel._channel.send(frame)
+
+
+def incoming_of(request: Request) -> Incoming:
+    """What the owner's side keeps of a request."""
+    return request._incoming
+
+
+def runner_of(owner: Duet) -> Runner:
+    """What runs an owner's approved requests."""
+    return owner._life.inbox._runner

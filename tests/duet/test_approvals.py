@@ -15,7 +15,7 @@ import duetlink
 from duetlink import Duet
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.pending_request import PendingRequest
-from duetlink.testing.faults import life_of
+from duetlink.testing.faults import incoming_of, life_of, start_inside
 
 Pair = tuple[Duet, Duet]
 
@@ -54,7 +54,7 @@ def test_an_approval_that_is_given_up_leaves_the_request_pending(
     owner, scientist = duets
     held = Held(owner, monkeypatch)
     pending, request = asked(owner, scientist)
-    approving = owner._thread.submit(life_of(owner).inbox.approve(request._incoming))
+    approving = start_inside(owner, life_of(owner).inbox.approve(incoming_of(request)))
     assert held.reached.wait(10)
     assert request.state == "approved"
     approving.cancel()

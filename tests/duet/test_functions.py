@@ -24,7 +24,7 @@ from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
 from duetlink.settings import Settings
-from duetlink.testing.faults import life_of
+from duetlink.testing.faults import life_of, runner_of
 from tests.duet.test_duet import until
 
 REAL = np.array([10.0, 20.0, 30.0, 40.0])
@@ -784,7 +784,7 @@ def test_what_a_policy_has_run_waits_for_the_grid_and_meanwhile_for_a_person(
         while not due.is_set():
             await asyncio.sleep(0.01)
 
-    runner = life_of(two.owner).inbox._runner
+    runner = runner_of(two.owner)
     monkeypatch.setattr(runner, "_pace", Pace(3600.0, lambda: 7200.0 if due.is_set() else 0.0, sleep))
     pending, request = two.submit(count, two.ages)
     by_hand, other = two.submit(count, two.share(REAL[:3], "three", MOCK))
@@ -816,7 +816,7 @@ def test_it_is_pending_once_what_it_needs_is_kept(two: Pairing, monkeypatch: pyt
             raise errors.StateUnavailable("no space is left")  # it is pending all the same
 
     asked, kept = threading.Event(), threading.Event()
-    monkeypatch.setattr(life_of(two.owner).inbox._runner, "_persistence", Disk())
+    monkeypatch.setattr(runner_of(two.owner), "_persistence", Disk())
     pending = two.scientist.remote(count)(two.ages).submit("why")
     assert asked.wait(20)
     assert pending.state == "asking"

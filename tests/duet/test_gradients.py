@@ -16,6 +16,7 @@ from duetlink.data.tuning import Compression
 from duetlink.duet.objects.gradients import Gradients
 from duetlink.errors import SettingError, UnsupportedValue, ValueRefused
 from duetlink.settings import Settings
+from duetlink.testing.faults import link_of
 
 NETWORK = Settings(only=("channel",), heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6)
 SMALL = dataclasses.replace(NETWORK, max_received_bytes=50_000)
@@ -50,7 +51,7 @@ def total(count: int) -> Array:
 
 def left_out(duet: duetlink.Duet) -> Array:
     """Of the one tensor that a duet has sent."""
-    state = duet._offering._gradients.by(duet._link().agreement.compression).state_dict()
+    state = duet._offering._gradients.by(link_of(duet).agreement.compression).state_dict()
     (residual,) = [array for key, array in state.items() if key.startswith("residual/")]
     return np.asarray(residual, np.float32)
 
@@ -139,7 +140,7 @@ def test_what_is_left_out_survives_a_lost_connection(
     arrived = np.zeros((60, 100), np.float32)
     for number in range(4):
         if number == 2:
-            cut(scientist._link())
+            cut(link_of(scientist))
         scientist.send(gradient(number), "layer", lossy="gradient")
         arrived += owner.store["layer"].get()
     assert scientist.statistics().reconnects >= 1

@@ -12,7 +12,7 @@ import pytest
 from duetlink import Policy, errors
 from duetlink.duet.answering import queue
 from duetlink.duet.duet import Duet
-from duetlink.testing.faults import life_of
+from duetlink.testing.faults import runner_of
 from tests.conftest import DuetPair, MakeDuets
 from tests.duet.test_duet import pointer, until
 from tests.duet.test_many_duets import settled
@@ -106,7 +106,7 @@ def test_a_request_that_could_still_expire_is_forgotten_as_well(duets: DuetPair,
             pending.result(10)
     denied(scientist, 6)
     assert [request.asset.name for request in owner.requests] == ["denied"] * 5
-    assert life_of(owner).inbox._runner._timers == {}
+    assert runner_of(owner)._timers == {}
 
 
 def test_an_owner_that_answers_again_and_again_keeps_nothing_for_each_call(duets: DuetPair) -> None:

@@ -23,6 +23,7 @@ from duetlink.groups.secure.ranges import Range
 from duetlink.learning.dp.accounting import Spending, most_steps, noise_for
 from duetlink.learning.dp.keystream import Keystream
 from duetlink.learning.dp.training import DpSgd
+from duetlink.testing.faults import have_trained
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
 
@@ -355,7 +356,7 @@ def test_an_epsilon_says_against_whom(
     trust: str, size: int, colluding: int | None, members: float, everybody_else: float
 ) -> None:
     training = make(batch=1, group=Standing(size), trust=trust, colluding=colluding)
-    training._steps = 2000
+    have_trained(training, 2000)
     assert training.epsilon(1e-5, against="members") == pytest.approx(members, abs=0.006)
     assert training.epsilon(1e-5, against="everybody else") == pytest.approx(everybody_else, abs=0.006)
     assert training.epsilon(1e-5) == training.epsilon(1e-5, against=training.against)
@@ -364,7 +365,7 @@ def test_an_epsilon_says_against_whom(
 
 def test_an_epsilon_of_one_alone_holds_against_all() -> None:
     training = make(batch=1)
-    training._steps = 2000
+    have_trained(training, 2000)
     found = [training.epsilon(1e-5, against=whom) for whom in (None, "members", "everybody else")]
     assert found == pytest.approx([2.58] * 3, abs=0.006)
     assert repr(training) == "<DpSgd: 2000 steps; its epsilon holds against everybody>"
@@ -403,7 +404,7 @@ def test_the_account_is_of_the_least_noise_that_the_members_had(
 
 def test_a_budget_is_of_the_epsilon_against_members() -> None:
     training = make(noise=4.0, budget=(1.0, 1e-5), group=Standing(3), colluding=0)
-    training._steps = most_steps(1.0, 1e-5, 0.1, 4.0 * math.sqrt(2 / 3))
+    have_trained(training, most_steps(1.0, 1e-5, 0.1, 4.0 * math.sqrt(2 / 3)))
     with pytest.raises(BudgetExceeded):
         training.step(torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
     assert training.epsilon(1e-5) <= 1.0

@@ -19,6 +19,7 @@ from duetlink import Settings, errors
 from duetlink.net.fixed_port import check_free
 from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.signaling import SessionCode
+from duetlink.testing.faults import flight_client, link_of
 from tests.free_port import free_port
 
 
@@ -56,9 +57,8 @@ def test_both_servers_listen_at_the_ports_of_the_settings_from_the_launch_on() -
 
 
 def scientist_dials(scientist: duetlink.Duet) -> int:
-    link = scientist._life.link
-    assert link is not None
-    client = link.ladder.best._client  # type: ignore[union-attr]
+    link = link_of(scientist)
+    client = flight_client(link.ladder.best)
     return int(client.address.rpartition(":")[2])
 
 

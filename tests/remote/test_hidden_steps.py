@@ -15,6 +15,7 @@ import pytest
 from duetlink.compute.operations.allowed import ELEMENTWISE, Allowed, Function
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.worker.interpreter import Interpreter, Unmade
+from duetlink.testing.faults import list_function
 from tests.remote.hostile import (
     HostileDesk,
     Room,
@@ -164,7 +165,7 @@ def lists() -> Allowed:
     """The real ones, and with them functions that are listed as if they made something new."""
     found = Allowed.installed()
     for name, call in PLANTED.items():
-        found._functions[name] = Function(name, call, "other")
+        list_function(found, Function(name, call, "other"))
     return found
 
 

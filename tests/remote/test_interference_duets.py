@@ -13,7 +13,7 @@ from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.trace import Trace
 from duetlink.duet.answering.requests import Request
 from duetlink.errors import DuetError
-from duetlink.testing.faults import life_of
+from duetlink.testing.faults import incoming_of, life_of
 from tests.conftest import MakeDuets
 from tests.remote.hostile import Attacker, Step
 from tests.remote.interference import ASSETS, OPENED, Program, Writer, data
@@ -78,7 +78,7 @@ class Tap(Attacker):
     def answer(self, number: bytes) -> str:
         """Let out what was made, or why it was not, where it names no asset. Returns what was told."""
         for request in self.owner.requests.pending:
-            if number in request._incoming.waiting:  # the number is the scientist's, and no owner sees it
+            if number in incoming_of(request).waiting:  # the number is the scientist's, and no owner sees it
                 return _answered(request)
         return "with another"  # which was for the same program
 

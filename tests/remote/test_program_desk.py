@@ -22,6 +22,7 @@ from duetlink.compute.worker.memory import place
 from duetlink.compute.worker.program import ProgramDesk
 from duetlink.data import values
 from duetlink.errors import OperationFailed, RemoteProtocolError
+from duetlink.testing.faults import list_function
 from tests.remote.hostile import Room, Sliced, encoded_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a room's memory needs Linux")
@@ -134,8 +135,8 @@ def test_results_are_let_go_after_their_last_use() -> None:
         held.append(alive[0])
         return len(counted)
 
-    lists._functions["planted.make"] = Function("planted.make", lambda: Counted(), "other")
-    lists._functions["planted.use"] = Function("planted.use", use, "other")
+    list_function(lists, Function("planted.make", lambda: Counted(), "other"))
+    list_function(lists, Function("planted.use", use, "other"))
     steps: list[Any] = [
         ["planted.make", []],
         ["planted.make", []],
@@ -157,7 +158,7 @@ def test_the_owner_hears_at_which_step_a_program_is_also_amid_a_long_one() -> No
         heard.set()
 
     lists = Allowed.installed()
-    lists._functions["planted.wait"] = Function("planted.wait", lambda: heard.wait(30), "other")
+    list_function(lists, Function("planted.wait", lambda: heard.wait(30), "other"))
     desk = ProgramDesk(lists)
     content = Sliced(2, [["numpy.zeros", [1]], ["planted.wait", []]]).to_body()
     fd = place([content], len(content))

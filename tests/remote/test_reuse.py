@@ -17,7 +17,7 @@ from duetlink.compute.worker.groups import State
 from duetlink.compute.worker.memory import place
 from duetlink.duet.answering import reuse
 from duetlink.duet.answering.reuse import Frozen, Reuse
-from duetlink.testing.faults import life_of, run_inside
+from duetlink.testing.faults import close_rooms, kept_rooms, run_inside
 from tests.conftest import MakeDuets
 from tests.remote.conftest import Bench
 
@@ -30,7 +30,7 @@ def costly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept(bench: Bench) -> Reuse:
-    return life_of(bench.owner).programs._reuse
+    return kept_rooms(bench.owner)
 
 
 @pytest.fixture
@@ -40,10 +40,7 @@ def bench(bench: Bench) -> Iterator[Bench]:
 
 
 async def _emptied(reuse: Reuse) -> None:
-    await reuse.close()
-    reuse._is_closed = False
-    reuse._seen.clear()
-    reuse._earlier.clear()
+    await close_rooms(reuse)
     reuse.uses = 0
     reuse.most_bytes = 1 << 30
 
@@ -160,7 +157,7 @@ def test_another_peer_begins_with_nothing(bench: Bench, make_duets: MakeDuets) -
         mine[mine.a > 0.25][column].sum().get()
     assert kept(bench).uses == 1
     assert theirs[theirs.a > 0.25].d.sum().get() == real[real.a > 0.25].d.sum()
-    other = life_of(owner).programs._reuse
+    other = kept_rooms(owner)
     assert (other.uses, other.held_bytes) == (0, 0)
 
 

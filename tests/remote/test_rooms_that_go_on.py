@@ -18,7 +18,7 @@ from duetlink.compute.operations.prefixes import Beginning
 from duetlink.duet.answering import reuse
 from duetlink.duet.answering.reuse import Reuse
 from duetlink.errors import DuetError, RemoteProtocolError
-from duetlink.testing.faults import life_of, run_inside
+from duetlink.testing.faults import close_rooms, kept_rooms, run_inside
 from tests.remote import interference
 from tests.remote.conftest import Bench
 from tests.remote.hostile import Room, Sliced, Step, asked_for, encoded_of
@@ -122,14 +122,11 @@ def test_a_room_that_has_failed_does_not_go_on() -> None:
 def kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reuse]:
     monkeypatch.setattr(reuse, "COSTLY_S", 0.0)
     monkeypatch.setattr(reuse, "WORTH_S", 0.0)
-    kept = life_of(bench.owner).programs._reuse
+    kept = kept_rooms(bench.owner)
     yield kept
 
     async def empty() -> None:
-        await kept.close()
-        kept._is_closed = False
-        kept._seen.clear()
-        kept._earlier.clear()
+        await close_rooms(kept)
         kept.uses, kept.most_bytes = 0, 1 << 30
 
     run_inside(bench.owner, empty())

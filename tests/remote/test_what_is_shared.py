@@ -17,6 +17,7 @@ from duetlink.data import values
 from duetlink.data.values import body as layout
 from duetlink.data.values import schema_pb2 as wire
 from duetlink.data.values.base import MAX_NODES
+from duetlink.testing.faults import list_function
 from duetlink.testing.values import joined
 from tests.data.values.test_contract import (
     TestArrow,
@@ -60,7 +61,7 @@ class Planted:
         self.room: Room | None = None  # the one that is at work
         for function in (self.spoil, self.both, self.halve, self.reads_only):
             name = f"planted.{function.__name__}"
-            self.lists._functions[name] = Function(name, function, "other")
+            list_function(self.lists, Function(name, function, "other"))
 
     def spoil(self, obj: Any) -> float:
         """Write into an object, and into all memory that it was decoded from."""

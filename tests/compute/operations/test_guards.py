@@ -15,6 +15,7 @@ from duetlink.compute.operations.allowed import EFFECTS, LIBRARIES, Allowed, rea
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.items import check_items
 from duetlink.errors import OperationRefused
+from duetlink.testing.faults import listed_functions
 
 pd = pytest.importorskip("pandas")
 
@@ -483,7 +484,7 @@ def test_positions_are_those_of_the_signatures_that_there_are() -> None:
     tables = read_list("guards")["positions"]["numpy"]
     watched = {"out", "dtype", "inplace", "copy"}
     for operation in (
-        *allowed._functions,
+        *listed_functions(allowed),
         *(f".{name}" for name in listed_methods("ndarray", "random.Generator")),
     ):
         class_ = np.ndarray if hasattr(np.ndarray, operation[1:]) else np.random.Generator

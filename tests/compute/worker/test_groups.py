@@ -15,6 +15,7 @@ import pytest
 from duetlink.compute.operations.allowed import ELEMENTWISE, Allowed, read_list
 from duetlink.compute.operations.guards import check
 from duetlink.compute.worker import groups
+from duetlink.testing.faults import listed_functions
 from tests.compute.operations import test_lists_effects as arrays
 from tests.compute.operations import test_lists_pandas as tables
 
@@ -58,7 +59,7 @@ def elementwise(library: str) -> Iterator[tuple[str, Callable[..., Any]]]:
     listed = read_list(library)
     for name in listed["functions"].get(ELEMENTWISE, ()):
         full = name if library == "python" else f"{library}.{name}"
-        if full in ALLOWED._functions:
+        if full in listed_functions(ALLOWED):
             yield full, ALLOWED.function(full).call
     for class_ in CLASSES[library]:
         for name in listed["classes"][class_].get(ELEMENTWISE, ()):

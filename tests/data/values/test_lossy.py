@@ -16,6 +16,7 @@ from duetlink.data.codecs.element import Element
 from duetlink.data.values import Room, decode, encode, summarise
 from duetlink.data.values.lossy import LossyCodec, lossy
 from duetlink.errors import LimitExceeded, MalformedValue, SettingError, UnknownCodec
+from duetlink.testing.faults import use_codec
 from duetlink.testing.values import joined
 
 
@@ -48,10 +49,8 @@ class Halves(Codec):
 
 @pytest.fixture(autouse=True)
 def _halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    from duetlink.data.codecs import registry
 
-    table = {**registry._table(), "halves": Halves()}
-    monkeypatch.setattr(registry, "_table", lambda: table)
+    use_codec(monkeypatch, Halves())
 
 
 MARK = LossyCodec(Halves())

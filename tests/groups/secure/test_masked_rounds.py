@@ -23,6 +23,7 @@ from duetlink.groups.secure.member_secrets import self_key
 from duetlink.groups.secure.party import Party
 from duetlink.groups.secure.residue_sum import ResidueSum
 from duetlink.groups.transport import Message
+from duetlink.testing.faults import kept_round
 from tests.groups.secure.conftest import KEYS, Epoch, MakeEpoch
 
 
@@ -234,7 +235,9 @@ async def test_a_loss_at_any_message_leaves_a_sum_with_or_without_the_lost_or_a_
         if any(done):
             outcomes.append("done")
             continue
-        stages = {Stage.NONE if (kept := sums[seat]._kept) is None else kept.held.stage for seat in left}
+        stages = {
+            Stage.NONE if (kept := kept_round(sums[seat])) is None else kept.held.stage for seat in left
+        }
         after = await make_sum(left, 2, sums).sum(values)
         if all(isinstance(each, list) for each in after):
             shown = left if Stage.NONE in stages else range(size)
@@ -259,7 +262,7 @@ async def test_two_that_are_lost_begin_it_anew_or_end_it_once_masks_were_told(ma
         def on_send(
             of: int, to: int, message: Message, *, epoch: SumEpoch = epoch, stage: Stage = stage
         ) -> Message:
-            kept = [each._kept for each in epoch.sums.values()]
+            kept = [kept_round(each) for each in epoch.sums.values()]
             if len(kept) == 6 and all(each is not None and each.held.stage >= stage for each in kept):
                 epoch.network.lose(1)
                 raise PeerLost("it is dead", rank=1)
@@ -290,7 +293,7 @@ async def test_what_a_burnt_round_has_sent_shows_nothing_beside_the_next_sum(
     monkeypatch.setattr(MaskedRound, "commit", interrupted)
     items = 4 * 4096
     await make_sum(range(4), 1, sums).sum(lambda seat: values(seat, items)[:1])
-    kept = sums[0]._kept
+    kept = kept_round(sums[0])
     assert kept is not None
     assert kept.held.stage is Stage.COMMITTED  # it has all blocks, the lost member's too
     found = await make_sum([0, 1, 2], 2, sums).sum(lambda seat: values(seat, items)[:1])
@@ -479,7 +482,7 @@ async def test_a_lost_member_that_dealt_false_shares_is_found(make_sum: MakeSum)
     sums: dict[int, ResidueSum] = {}
     await _interrupted_while_opening(make_sum, sums)
     for each in sums.values():
-        kept = each._kept
+        kept = kept_round(each)
         assert kept is not None
         old = kept.introductions[2]
         kept.introductions[2] = Introduction(
@@ -494,7 +497,7 @@ async def _interrupted_while_opening(make_sum: MakeSum, sums: dict[int, ResidueS
     epoch = make_sum(range(4), 1, sums)
 
     def on_send(of: int, to: int, message: Message) -> Message:
-        kept = [each._kept for each in sums.values()]
+        kept = [kept_round(each) for each in sums.values()]
         if len(kept) == 4 and all(each is not None and each.held.stage is Stage.REVEALED for each in kept):
             epoch.network.lose(2)
             raise PeerLost("it is dead", rank=2)

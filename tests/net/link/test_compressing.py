@@ -28,6 +28,7 @@ from duetlink.net.link.holding import parts_to_wire, segments
 from duetlink.net.link.link import Link
 from duetlink.net.link.transfer import TransferStatus
 from duetlink.settings import Settings
+from duetlink.testing.faults import use_codec
 
 ANY = 1 << 40
 NETWORK = Settings(only=("tcp",))
@@ -200,8 +201,7 @@ class Unreliable(Codec):
 
 
 def install_unreliable(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = {**registry._table(), "unreliable": Unreliable()}
-    monkeypatch.setattr(registry, "_table", lambda: table)
+    use_codec(monkeypatch, Unreliable())
 
 
 async def test_what_does_not_decode_is_sent_again_as_it_is(

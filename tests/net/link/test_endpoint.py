@@ -21,6 +21,7 @@ from duetlink.net.flight.sending import Order
 from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
+from duetlink.testing.faults import context_of, flight_client, server_of
 
 MIB = 1024 * 1024
 TCP = Settings(only=("tcp",))
@@ -51,7 +52,7 @@ async def fetch(client: FlightClient, ticket: bytes, size_bytes: int) -> Landing
 
 
 def client_of(link: Link) -> FlightClient:
-    client = link.ladder.named("tcp")._client  # type: ignore[attr-defined]
+    client = flight_client(link.ladder.named("tcp"))
     assert isinstance(client, FlightClient)
     return client
 
@@ -59,7 +60,7 @@ def client_of(link: Link) -> FlightClient:
 async def test_three_peers_share_one_server_and_get_their_own(make_pair: Any) -> None:
     endpoint, near, far = await three_peers(make_pair)
     (server,) = [await starting for starting in endpoint._servers.values()]
-    assert {(await link._server).port for link in near} == {server.port}
+    assert {(await server_of(link)).port for link in near} == {server.port}
     bodies = [body(MIB + number) for number in range(3)]
     for (array, out), sender, receiver in zip(bodies, near, far, strict=True):
         arrived = await receiver.imports.pull("x", await sender.exports.offer("x", out), 1 << 40)
@@ -111,10 +112,10 @@ async def test_what_one_peer_has_been_sent_is_not_taken_for_held_by_another(make
 async def test_the_certificate_of_a_closed_link_opens_nothing(make_pair: Any) -> None:
     _, near, far = await three_peers(make_pair)
     _, out = body(100_000)
-    server = await near[0]._server
+    server = await server_of(near[0])
     ticket = await near[0].ladder.named("tcp").offer(b"a" * 16, out, Order(out.whole))
     path = far[0].ladder.named("tcp")
-    context = path._context
+    context = context_of(path)
     await near[0].close()
     client = FlightClient(
         "127.0.0.1", server.port, context.client, context.peer_certificate_pem, context.decoding
@@ -131,8 +132,8 @@ async def test_the_certificate_of_a_closed_link_opens_nothing(make_pair: Any) ->
 
 async def test_what_is_issued_for_one_peers_key_is_no_use_with_another_key(make_pair: Any) -> None:
     endpoint, near, far = await three_peers(make_pair)
-    server = await near[0]._server
-    mine, theirs = (link.ladder.named("tcp")._context for link in far[:2])
+    server = await server_of(near[0])
+    mine, theirs = (context_of(link.ladder.named("tcp")) for link in far[:2])
     stolen = type(mine.client)(theirs.client.certificate_pem, mine.client.private_key_pem)
     client = FlightClient("127.0.0.1", server.port, stolen, endpoint.identity.certificate_pem, mine.decoding)
     with pytest.raises(PathUnavailable):
@@ -146,8 +147,8 @@ async def test_a_peer_that_does_not_read_loses_its_connection_when_its_link_clos
     _, out = body(64 * MIB)
     path = near[0].ladder.named("tcp")
     ticket = await path.offer(b"a" * 16, out, Order(out.whole))
-    context = far[0].ladder.named("tcp")._context
-    server = await near[0]._server
+    context = context_of(far[0].ladder.named("tcp"))
+    server = await server_of(near[0])
     client = FlightClient(
         "127.0.0.1", server.port, context.client, context.peer_certificate_pem, context.decoding
     )
@@ -197,7 +198,7 @@ def refused(host: str, port: int) -> bool:
 async def test_a_peer_that_shares_the_loopback_is_served_there_alone(make_pair: Any) -> None:
     near, far = await make_pair(TCP)
     await far.ladder.wait_settled()
-    server = await near._server
+    server = await server_of(near)
     assert server.host == "127.0.0.1"
     assert far.ladder.best.name == "tcp"
     assert client_of(far).address == f"127.0.0.1:{server.port}"
@@ -210,7 +211,7 @@ async def test_listen_names_the_address_at_which_a_peer_elsewhere_is_served(
     make_pair: Any, path: str
 ) -> None:
     near, far = await make_pair(Settings(only=("tcp", path), listen="127.0.0.2"))
-    server = await near._server
+    server = await server_of(near)
     assert server.host == "127.0.0.2"
     assert refused("127.0.0.1", server.port)
     await far.ladder.wait_settled()
@@ -221,7 +222,7 @@ async def test_listen_names_the_address_at_which_a_peer_elsewhere_is_served(
 async def test_an_address_that_this_machine_does_not_have_keeps_the_path_down(make_pair: Any) -> None:
     near, _ = await make_pair(Settings(only=("tcp", "channel"), listen="192.0.2.1"))
     with pytest.raises(PathUnavailable, match=r"listen on 192\.0\.2\.1: .*[Cc]annot assign"):
-        await near._server
+        await server_of(near)
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -229,8 +230,8 @@ async def test_a_link_that_nobody_may_dial_is_not_on_the_server_that_everybody_c
     endpoint = Endpoint()
     near, _ = await make_pair(TCP, endpoint=endpoint)
     hidden, _ = await make_pair(Settings(only=("channel",)), endpoint=endpoint)
-    assert (await near._server).port != (await hidden._server).port
-    with socket.create_connection(("127.0.0.1", (await hidden._server).port), 5) as inside:
+    assert (await server_of(near)).port != (await server_of(hidden)).port
+    with socket.create_connection(("127.0.0.1", (await server_of(hidden)).port), 5) as inside:
         assert inside.getpeername()[0] == "127.0.0.1"
     assert sorted(host for host, _ in endpoint._servers) == ["127.0.0.1", "::"]
 

@@ -30,7 +30,7 @@ from duetlink.net.link.link import Link
 from duetlink.net.paths import ladder
 from duetlink.net.peer.rpc import MAX_CALLS
 from duetlink.settings import Settings
-from duetlink.testing.faults import end_of, send_control
+from duetlink.testing.faults import end_of, flight_client, send_control, send_frame
 
 MIB = 1024 * 1024
 ANY = 1 << 40
@@ -168,14 +168,14 @@ async def test_a_garbage_message_ends_the_link_or_is_refused_and_both_sides_know
 )
 async def test_a_broken_frame_ends_the_link_on_both_sides(make_pair: Any, frame: bytes) -> None:
     attacker, victim = await make_pair(ONE_PATH)
-    attacker._lifeline.control._channel._channel.send(frame)
+    send_frame(attacker, frame)
     assert "the peer" in str(await asyncio.wait_for(end_of(victim), 60))
     assert isinstance(await asyncio.wait_for(end_of(attacker), 60), LinkClosed)
 
 
 async def test_text_on_the_control_channel_ends_the_link(make_pair: Any) -> None:
     attacker, victim = await make_pair(ONE_PATH)
-    attacker._lifeline.control._channel._channel.send("hello")
+    send_frame(attacker, "hello")
     assert "text" in str(await asyncio.wait_for(end_of(victim), 60))
 
 
@@ -353,7 +353,7 @@ async def test_strangers_on_the_loopback_port_do_not_end_the_link(
 
     monkeypatch.setattr(FlightClient, "probe", crowded)
     await path.open()
-    address = path._client.address.rsplit(":", 1)
+    address = flight_client(path).address.rsplit(":", 1)
     assert len(await pull(receiver, sender, body_of(np.zeros(MIB, np.uint8)))) == MIB
     with pytest.raises(ConnectionRefusedError):  # with the path open, nobody listens any more
         socket.create_connection((address[0], int(address[1])), 5)

@@ -32,7 +32,7 @@ from duetlink.net.link.transfer import Transfer
 from duetlink.net.paths import ladder as ladder_module
 from duetlink.net.paths.ladder import UP
 from duetlink.settings import Settings
-from duetlink.testing.faults import end_of
+from duetlink.testing.faults import end_of, flight_client, open_exports
 
 MIB = 1024 * 1024
 ANY = 1 << 40
@@ -88,7 +88,7 @@ class Moving:
 
     @property
     def transfer_id(self) -> bytes:
-        return next(known for known, export in self.sender.exports._open.items() if not export.probe)
+        return next(known for known, export in open_exports(self.sender).items() if not export.probe)
 
     def side(self, name: str) -> Transfer:
         return self.incoming if name == "receiver" else self.outgoing
@@ -301,7 +301,7 @@ async def test_a_path_that_breaks_meanwhile_is_opened_again(move: MakeMoving) ->
     moving = await move("tcp")
     moving.incoming.pause(True)
     before = await moving.stopped()
-    client = moving.receiver.ladder.named("tcp")._client  # type: ignore[attr-defined]
+    client = flight_client(moving.receiver.ladder.named("tcp"))
     for process in (moving.receiver.ladder.named("tcp"),):
         await process.close()
     assert client is not None
@@ -565,7 +565,7 @@ async def test_a_probe_cannot_be_paused(make_pair: Any) -> None:
     offer = await victim.exports.offer_probe(body_of(np.zeros(MIB, np.uint8)), "tcp")
     attacker.rpc.tell_nowait(pb.TransferPause(transfer_id=offer.transfer_id, paused=True))
     await attacker.ping()
-    assert not victim.exports._open[offer.transfer_id].gate.shut
+    assert not open_exports(victim)[offer.transfer_id].gate.shut
     victim.exports.withdraw(offer)
 
 

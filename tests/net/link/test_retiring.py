@@ -20,6 +20,7 @@ from duetlink.net.link.exports import _REMEMBERED
 from duetlink.net.paths.base import Path
 from duetlink.net.paths.tcp import TcpPath
 from duetlink.settings import Settings
+from duetlink.testing.faults import open_exports
 
 MIB = 1024 * 1024
 ANY = 1 << 40
@@ -110,7 +111,7 @@ async def test_an_offer_whose_source_is_retired_while_its_ticket_is_made_is_not_
     monkeypatch.setattr(TcpPath, "offer", retire_and_make)
     with pytest.raises(AssetChanged, match="shared again"):
         await sender.exports.offer("ages", body_of(), "tcp", sources=SOURCES)
-    assert not any(export.sources for export in sender.exports._open.values())
+    assert not any(export.sources for export in open_exports(sender).values())
 
 
 async def test_what_was_retired_is_not_remembered_for_ever(pair: Any) -> None:

@@ -23,6 +23,7 @@ from duetlink.net.paths.attempt import Attempt
 from duetlink.net.paths.carried import CarriedPath
 from duetlink.net.paths.ladder import UP
 from duetlink.settings import IceServer, Settings
+from duetlink.testing.faults import attempt_of, lose_attempt
 from duetlink.testing.paths import PathContract
 from tests.turn_server import CREDENTIAL, USERNAME, TurnServer
 
@@ -56,7 +57,7 @@ def status(link: Link, name: str) -> Any:
 
 
 def helper(link: Link, name: str = "udp") -> psutil.Process:
-    attempt = carried(link, name)._attempt
+    attempt = attempt_of(carried(link, name))
     assert attempt is not None
     assert attempt.child._process is not None
     return psutil.Process(attempt.child._process.pid)
@@ -195,9 +196,9 @@ async def test_secrets_are_in_no_command_line_and_no_environment(
 async def test_both_sides_together_make_one_attempt(make_pair: Any) -> None:
     links = await make_pair(only("udp"))
     await asyncio.gather(*(link.ladder.wait_best({}) for link in links))
-    first = [carried(link)._attempt for link in links]
+    first = [attempt_of(carried(link)) for link in links]
     await asyncio.gather(*(carried(link).open() for link in links), *(carried(link).open() for link in links))
-    assert [carried(link)._attempt for link in links] == first
+    assert [attempt_of(carried(link)) for link in links] == first
     assert first[0] is not None
     assert first[1] is not None
     assert first[0].id == first[1].id
@@ -206,20 +207,21 @@ async def test_both_sides_together_make_one_attempt(make_pair: Any) -> None:
 async def test_an_attempt_begun_anew_replaces_the_one_before(make_pair: Any) -> None:
     initiator, other = await make_pair(only("udp"))
     await asyncio.gather(*(link.ladder.wait_best({}) for link in (initiator, other)))
-    before = carried(other)._attempt
+    before = attempt_of(carried(other))
     # the initiator has lost its attempt, and the news of that too
     path = carried(initiator)
-    assert path._attempt is not None
-    path._attempt_over(path._attempt, "lost")
+    lose_attempt(path)
     while status(initiator, "udp").state == UP:
         await asyncio.sleep(0)
     while not (status(initiator, "udp").state == status(other, "udp").state == UP):
         await asyncio.sleep(0.01)
     await carried(other).open()
-    after = carried(other)._attempt
+    after = attempt_of(carried(other))
     assert after is not None
     assert after is not before
-    assert after.id == path._attempt.id
+    again = attempt_of(path)
+    assert again is not None
+    assert after.id == again.id
     array = np.arange(MIB, dtype=np.uint8)
     assert bytes(await pull(other, initiator, array)) == array.tobytes()
     assert bytes(await pull(initiator, other, array)) == array.tobytes()
@@ -230,7 +232,7 @@ async def test_the_side_that_does_not_begin_can_ask_for_it(make_pair: Any) -> No
     initiator.rpc.start()
     other.rpc.start()
     await carried(other).open()
-    assert carried(initiator)._attempt is not None
+    assert attempt_of(carried(initiator)) is not None
 
 
 async def test_a_path_that_one_side_forbids_is_refused_in_words(make_pair: Any) -> None:
@@ -265,7 +267,7 @@ async def test_a_stranger_who_dials_the_loopback_listener_stops_nothing(
 ) -> None:
     receiver, sender = await make_pair(only("udp"))
     await receiver.ladder.wait_best({})
-    attempt = carried(receiver)._attempt
+    attempt = attempt_of(carried(receiver))
     assert attempt is not None
     port = attempt.up.result()
     idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
@@ -312,7 +314,7 @@ async def test_only_the_initiator_begins(make_pair: Any) -> None:
 async def test_signals_beyond_their_number_end_the_attempt(make_pair: Any) -> None:
     initiator, other = await make_pair(only("udp"))
     await asyncio.gather(*(link.ladder.wait_best({}) for link in (initiator, other)))
-    attempt = carried(other)._attempt
+    attempt = attempt_of(carried(other))
     assert attempt is not None
     for _ in range(MAX_SIGNALS + 1):
         initiator.rpc.tell_nowait(pb.CarrierSignal(path="udp", attempt_id=attempt.id, payload=b"{}"))

@@ -26,6 +26,7 @@ from duetlink.net.streams.frames import ACCEPT, CLOSE, CREDIT, OPEN, PART, Frame
 from duetlink.net.streams.outlet import Outlet
 from duetlink.net.streams.stream import MOST_BODY_BYTES, Stream
 from duetlink.net.streams.streams import Streams
+from duetlink.testing.faults import inlet_of, outlet_of
 
 KIB = 1024
 
@@ -69,22 +70,22 @@ class Ends:
             )
             for initiator in (True, False)
         ]
-        self.feeds = [side._outlet.feed(0) for side in self.sides]
+        self.feeds = [outlet_of(side).feed(0) for side in self.sides]
 
     def cut(self, sender: int) -> None:
         """The receiver asks anew, from where it is."""
-        self.feeds[sender] = self.sides[sender]._outlet.feed(self.sides[1 - sender]._inlet.arrived)
+        self.feeds[sender] = outlet_of(self.sides[sender]).feed(inlet_of(self.sides[1 - sender]).arrived)
 
     def step(self, sender: int, *, lost: bool = False) -> bool:
         """Pull one parcel, by the bytes; whether there was anything in it."""
-        outlet = self.sides[sender]._outlet
+        outlet = outlet_of(self.sides[sender])
         outlet.acknowledge(outlet._arrived, at_once=True)  # so that it does not wait
         parcel = outlet.take(self.feeds[sender], 0)
         assert parcel is not None
         table, bodies = parcel.to_wire()
         if not lost:
             arrived = Parcel.from_wire(table, memoryview(bytes(bodies)))
-            self.sides[1 - sender]._inlet.take(arrived)
+            inlet_of(self.sides[1 - sender]).take(arrived)
         return bool(parcel.frames)
 
     async def settle(self) -> None:
@@ -170,7 +171,7 @@ def test_every_message_arrives_once_whole_and_in_order_over_paths_that_break(
         await asyncio.gather(*sending)
         assert ends.violations == []
         for side in ends.sides:
-            assert side._outlet._frames == {}  # everything is confirmed
+            assert outlet_of(side)._frames == {}  # everything is confirmed
         for task in receiving:
             task.cancel()
         await ends.close()
@@ -449,7 +450,7 @@ async def test_the_end_of_the_link_ends_every_stream_with_its_error() -> None:
 async def test_what_comes_after_the_end_of_the_link_is_left(ends_closed: Ends) -> None:
     victim = ends_closed.sides[1]
     frames = [Frame(OPEN, 4, 1 << 20, b"test"), Frame(PART, 2, 0, b"", b"late")]
-    victim._inlet.take(Parcel(victim._inlet.arrived + 1, victim._outlet._last, frames))
+    inlet_of(victim).take(Parcel(inlet_of(victim).arrived + 1, outlet_of(victim)._last, frames))
     assert (victim._open, victim._tasks, ends_closed.violations) == ({}, set(), [])
 
 
@@ -509,7 +510,7 @@ async def test_frames_that_are_not_allowed_are_refused(frames: list[Frame], word
     _, victim = await ends.open(window_bytes=128 * KIB)
     assert victim.number == 2
     with pytest.raises(RemoteProtocolError, match=words):
-        ends.sides[1]._inlet.take(Parcel(ends.sides[1]._inlet.arrived + 1, 0, frames))
+        inlet_of(ends.sides[1]).take(Parcel(inlet_of(ends.sides[1]).arrived + 1, 0, frames))
     await ends.close()
 
 
@@ -517,9 +518,9 @@ async def test_frames_that_are_not_allowed_are_refused(frames: list[Frame], word
 async def test_wrong_numbers_are_refused(first: int, arrived: int) -> None:
     ends = Ends()
     await ends.open()
-    assert ends.sides[1]._inlet.arrived == 1
+    assert inlet_of(ends.sides[1]).arrived == 1
     with pytest.raises(RemoteProtocolError):
-        ends.sides[1]._inlet.take(Parcel(first, arrived, [Frame(CREDIT, 2, 1)]))
+        inlet_of(ends.sides[1]).take(Parcel(first, arrived, [Frame(CREDIT, 2, 1)]))
     await ends.close()
 
 
@@ -546,7 +547,7 @@ async def test_a_peer_that_confirms_nothing_and_makes_this_side_answer_is_refuse
         while number < 20_000:  # each is refused, and each refusal is kept
             frames = [Frame(OPEN, number + 2 * n, 1 << 20, b"nobody") for n in range(1, 201)]
             number += 400
-            victim._inlet.take(Parcel(victim._inlet.arrived + 1, 0, frames))
+            inlet_of(victim).take(Parcel(inlet_of(victim).arrived + 1, 0, frames))
     await ends.close()
 
 

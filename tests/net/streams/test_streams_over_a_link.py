@@ -15,7 +15,7 @@ from duetlink.net.link.link import Link
 from duetlink.net.streams.frames import ACCEPT, Frame
 from duetlink.net.streams.stream import WINDOW_BYTES, Stream
 from duetlink.settings import Settings
-from duetlink.testing.faults import end_of
+from duetlink.testing.faults import end_of, inlet_of, outlet_of
 
 MIB = 1024 * 1024
 
@@ -134,7 +134,7 @@ async def test_a_path_that_says_nothing_is_left_with_more_patience_each_time(
     opening = asyncio.ensure_future(one.streams.open("echo"))
     with pytest.raises(PathUnavailable, match=r"no path to the peer works .*nothing came over it"):
         await opening
-    assert one.streams._inlet._patience_s == {"tcp": 0.4, "channel": 0.4}
+    assert inlet_of(one.streams)._patience_s == {"tcp": 0.4, "channel": 0.4}
     for name in ("tcp", "channel"):
         del one.ladder.named(name).follow
     await round_trips(await one.streams.open("echo"), [10])
@@ -164,7 +164,7 @@ async def test_a_frame_that_is_not_allowed_ends_the_link_and_both_sides_know(mak
     attacker, victim = await make_pair(Settings(only=("tcp",)))
     victim.streams.on_open("echo", echo)
     await attacker.streams.open("echo")
-    attacker.streams._outlet.put(Frame(4, 99, 1))
+    outlet_of(attacker.streams).put(Frame(4, 99, 1))
     assert "stream 99" in str(await asyncio.wait_for(end_of(victim), 60))
     assert isinstance(await asyncio.wait_for(end_of(attacker), 60), LinkClosed)
 
