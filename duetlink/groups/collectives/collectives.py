@@ -310,7 +310,7 @@ class Collectives:
         if in_place and tree is not None and tree.what != form.what:
             at = f" at {call}" if call else ""
             raise OperationMismatch(
-                f"{self.engine.name(root)} broadcasts {form.what}; {self.engine.name(self.rank)} has "
+                f"{self.engine.names[root]} broadcasts {form.what}; {self.engine.names[self.rank]} has "
                 f"{tree.what} to be written{at}"
             )
         data = np.empty(form.size_bytes, np.uint8)

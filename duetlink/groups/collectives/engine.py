@@ -1,8 +1,7 @@
 """Runs collective operations over a transport: one at a time, all members in the same order.
 
 Theory. One task for each other member reads what it sends and puts it where it is waited for, so that a
-sender never waits for a receiver's own sends. What is sent and taken in which order is the walk's matter
-(`walk.py`), or that of shared memory (`shared.py`).
+sender never waits for a receiver's own sends. `walk.py` and `shared.py` say what is sent and taken when.
 
 Every piece carries the number of the operation in this epoch and a digest of the call; the first to each
 member also carries the call's text. Pieces of another digest under the number of the operation that runs,
@@ -17,12 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
-
-import numpy as np
 
 from duetlink.base.again import again
 from duetlink.base.runtime.off_loop import off_loop
@@ -35,37 +30,24 @@ from duetlink.errors import (
     RemoteProtocolError,
 )
 from duetlink.groups.collectives import frame
-from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.ahead import Ahead
 from duetlink.groups.collectives.frame import Abort, Called, Cause, Piece
 from duetlink.groups.collectives.messages import Messages
+from duetlink.groups.collectives.names import Names
 from duetlink.groups.collectives.operation import Operation
+from duetlink.groups.collectives.spare_memory import SpareMemory
+from duetlink.groups.collectives.telling import Telling
 from duetlink.groups.collectives.waiting import Waiting
 from duetlink.groups.collectives.walk import Walk
 from duetlink.groups.collectives.work import Work
 from duetlink.groups.transport import Message, Transport
 
-# A member that is ahead is read no further once this much of it waits here. More than what the parts under
-# way can have sent, so that an operation never waits for itself.
-_AHEAD_BYTES = 64 * 1024 * 1024
 _REMEMBERED = 16  # operations that are kept for comparison with what comes late
 # Until a member tells whom it waits for what it has called: longer than what a round usually takes, and not
 # long for a person who waits for an error.
 WAIT_S = 1.0
-_SPARE_BYTES = 64 * 1024 * 1024  # memory kept from one operation in place to the next
 _TELLING_S = 1.0  # for a word to leave: whoever takes none for so long is about to be lost as well
-_NOTHING = memoryview(b"")
 INTERRUPTED = "it was interrupted, or its time was over"
-
-
-@dataclass(slots=True)
-class _Ahead:
-    """What one member has sent and nobody has taken yet."""
-
-    pieces: dict[int, dict[int, deque[Message]]] = field(default_factory=dict)  # by operation and part
-    calls: dict[int, tuple[bytes, str]] = field(default_factory=dict)  # by operation: digest and text
-    held_bytes: int = 0
-    latest: int = -1  # the latest operation of which anything has come
-    room: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Engine:
@@ -85,14 +67,14 @@ class Engine:
         self.sent_bytes = 0  # of arrays, as they travelled, since this engine was made
         self.waiting = Waiting()
         self.interruption = INTERRUPTED  # why what runs is cancelled, if it is: told to the others
-        self._names = list(names)
+        self.names = Names(names)
         self._alone = alone
         self.transport = transport
         self._turn = asyncio.Lock()  # fair: the order of the calls
         self._running: Operation | None = None
         self._task: asyncio.Task[Any] | None = None
         self._woken = False  # whether this engine has cancelled what runs
-        self._spare: Array = np.empty(0, np.uint8)
+        self._spare = SpareMemory()
         self._announced = 0  # operations before this number have been told to all, or need not be
         self._sent_only: list[int] = []  # operations that others are waited for to begin
         self._come = asyncio.Event()  # something has come from another member, or this is broken
@@ -100,20 +82,11 @@ class Engine:
         self._past: dict[int, Operation] = {}
         self._wanted: dict[tuple[int, int], asyncio.Future[Message]] = {}
         others = [rank for rank in range(self.size) if rank != self.rank]
-        self._ahead = {rank: _Ahead() for rank in others}
+        self._ahead = {rank: Ahead() for rank in others}
         self.messages = Messages(self.rank, transport.send, self._check)
         loop = asyncio.get_running_loop()
         self._readers = [loop.create_task(self._read(rank)) for rank in others]
-        self._sayings: set[asyncio.Task[None]] = set()
-
-    def name(self, rank: int) -> str:
-        """`rank 2 (ann)`."""
-        known = self._names[rank] if rank < len(self._names) else ""
-        return f"rank {rank} ({known})" if known and known != f"rank {rank}" else f"rank {rank}"
-
-    def names(self, ranks: Sequence[int]) -> tuple[str, ...]:
-        """`ann`, where that is known."""
-        return tuple(self._names[rank] if rank < len(self._names) else "" for rank in ranks)
+        self._telling = Telling(transport, others)
 
     @property
     def awaited(self) -> tuple[int, ...]:
@@ -130,28 +103,25 @@ class Engine:
         if self._sent_only:
             first = min(self._sent_only)
             missing = [rank for rank, ahead in self._ahead.items() if ahead.latest < first]
-            return f"{self._listed(missing)} not called it"
+            return f"{self.names.have(missing)} not called it"
         awaited = self.awaited
         late = [rank for rank in awaited if not self._has_begun(rank)]
         late = late or [rank for rank in self._ahead if not self._has_begun(rank)]
         if late and self._announced <= self.completed:  # others may wait as well, and have not said so yet
-            return f"nothing has come from {', '.join(map(self.name, late))}"
+            return f"nothing has come from {', '.join(self.names[rank] for rank in late)}"
         if late:
-            return f"{self._listed(late)} not called it"
-        return f"{self._listed(awaited)} called it, and not ended it" if awaited else "it is slow"
+            return f"{self.names.have(late)} not called it"
+        return f"{self.names.have(awaited)} called it, and not ended it" if awaited else "it is slow"
 
     def _has_begun(self, rank: int) -> bool:
         return self._ahead[rank].latest >= self.completed
-
-    def _listed(self, ranks: Sequence[int]) -> str:
-        return f"{', '.join(map(self.name, ranks))} {'has' if len(ranks) == 1 else 'have'}"
 
     async def close(self) -> None:
         """End the readers; what runs or waits gets LinkClosed. Safe to call twice."""
         self._break(LinkClosed("this group has been closed"))
         for reader in self._readers:
             reader.cancel()
-        await asyncio.gather(*self._readers, *self._sayings, return_exceptions=True)
+        await asyncio.gather(*self._readers, self._telling.wait_told(), return_exceptions=True)
         async with self._turn:  # what ran has ended
             pass
 
@@ -196,7 +166,7 @@ class Engine:
             self._sent_only.remove(sequence)
 
     async def _run(self, work: Work) -> None:
-        backup = await off_loop(work.taken.nbytes, self._back_up, work.taken) if work.restore else None
+        backup = await off_loop(work.taken.nbytes, self._spare.copy, work.taken) if work.restore else None
         self._check()  # it may have ended meanwhile, and nothing would wake the operation
         task = self._task = asyncio.current_task()
         assert task is not None
@@ -209,16 +179,15 @@ class Engine:
                 self._compare(rank)
             root = work.operation.root
             if self._alone and root is not None and root != self.rank:
-                self._say(root, Called(self.completed, work.operation.digest, work.operation.text).to_wire())
+                self._telling.tell(root, self._called(work.operation))
             await (Walk(self, work).run() if work.walk is None else work.walk(work))
             for rank, ahead in self._ahead.items():
-                if ahead.pieces.get(self.completed):
+                if ahead.has_pieces(self.completed):
                     self._differ(rank, self.completed)
             self._past[self.completed] = work.operation
             self._past.pop(self.completed - _REMEMBERED, None)
             for ahead in self._ahead.values():
-                ahead.calls.pop(self.completed, None)
-                ahead.pieces.pop(self.completed, None)
+                ahead.forget(self.completed)
             self.completed += 1
             self.done_bytes = done_bytes
         except BaseException as error:
@@ -232,18 +201,9 @@ class Engine:
                 raise again(self.broken) from None
             raise
         finally:
-            if self._spare.nbytes > _SPARE_BYTES:
-                self._spare = np.empty(0, np.uint8)
+            self._spare.trim()
             self._running = self._task = None
             self._wanted.clear()
-
-    def _back_up(self, array: Array) -> Array:
-        """A copy, in memory that is kept for the next: new pages cost more than the copy does."""
-        if self._spare.nbytes < array.nbytes:
-            self._spare = np.empty(array.nbytes, np.uint8)
-        backup: Array = self._spare[: array.nbytes].view(array.dtype)
-        backup[...] = array
-        return backup
 
     # -- what the others send ------------------------------------------------------------------------------
 
@@ -265,19 +225,17 @@ class Engine:
                         self._told(of, abort)
                     case letter:
                         await self.messages.arrived(of, letter, message.body)
-                while ahead.held_bytes > _AHEAD_BYTES and self.broken is None:
-                    ahead.room.clear()
-                    await ahead.room.wait()
+                await ahead.wait_room()
         except PeerLost as error:
             await self._tell_loss(error)
             self._break(error)
         except RemoteProtocolError as error:
-            self._tell(Abort(Cause.GIVEN_UP, f"{self.name(of)} broke the protocol: {error}"))
+            self._tell(Abort(Cause.GIVEN_UP, f"{self.names[of]} broke the protocol: {error}"))
             self._break(error)
         except DuetError as error:
             self._break(error)
         except Exception as error:  # a defect of ours must end what runs, not leave it waiting
-            text = f"{self.name(self.rank)} failed while it read: {type(error).__name__}: {error}"
+            text = f"{self.names[self.rank]} failed while it read: {type(error).__name__}: {error}"
             self._tell(Abort(Cause.GIVEN_UP, text))
             self._break(OperationAborted(text))
 
@@ -288,7 +246,6 @@ class Engine:
     def _arrived(self, of: int, piece: Piece, message: Message) -> None:
         if self.broken is not None:
             return
-        ahead = self._ahead[of]
         self._note(of, piece)
         if piece.sequence < self.completed:
             self._differ(of, piece.sequence)
@@ -298,8 +255,7 @@ class Engine:
             if waiting is not None and not waiting.done():
                 waiting.set_result(message)
                 return
-        ahead.pieces.setdefault(piece.sequence, {}).setdefault(piece.part, deque()).append(message)
-        ahead.held_bytes += len(message.body)
+        self._ahead[of].keep(piece, message)
 
     def _heard(self, of: int, called: Called) -> None:
         """That member has been waiting for this one: with reason, if both have called the same."""
@@ -317,10 +273,8 @@ class Engine:
             self._differ(of, called.sequence)
 
     def _note(self, of: int, found: Piece | Called) -> None:
-        """Keep what that member has called under this number."""
-        known = self._ahead[of].calls.setdefault(found.sequence, (found.digest, found.call))
-        if known[0] != found.digest or (found.call and found.call != known[1]):
-            raise RemoteProtocolError(f"{self.name(of)} sent two operations under one number")
+        if not self._ahead[of].note(found):
+            raise RemoteProtocolError(f"{self.names[of]} sent two operations under one number")
 
     def announce(self) -> None:
         """Tell all, once, what this member has called and waits in: whom it waits for, so that it can see
@@ -328,9 +282,10 @@ class Engine:
         """
         if self._running is not None and self.broken is None and self._announced <= self.completed:
             self._announced = self.completed + 1
-            called = Called(self.completed, self._running.digest, self._running.text).to_wire()
-            for rank in self._ahead:
-                self._say(rank, called)
+            self._telling.tell_all(self._called(self._running))
+
+    def _called(self, operation: Operation) -> bytes:
+        return Called(self.completed, operation.digest, operation.text).to_wire()
 
     def _tell_who_asks(self) -> None:
         """Others know who is late only if all who wait say so, however short they have waited."""
@@ -339,15 +294,7 @@ class Engine:
 
     async def take(self, of: int, part: int) -> Message:
         """The next piece of the operation that runs, from that member, of that part."""
-        ahead = self._ahead[of]
-        here = ahead.pieces.get(self.completed)
-        if here is not None and (queue := here.get(part)):
-            message = queue.popleft()
-            if not queue:
-                del here[part]
-            ahead.held_bytes -= len(message.body)
-            if ahead.held_bytes <= _AHEAD_BYTES:
-                ahead.room.set()
+        if (message := self._ahead[of].take(self.completed, part)) is not None:
             return message
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._wanted[of, part] = future
@@ -368,22 +315,14 @@ class Engine:
 
     def _differ(self, of: int, sequence: int) -> NoReturn:
         """That member called something else as its operation of this number."""
-        if sequence == self.completed and self._running is not None:
-            mine = self._running.text
-        else:
-            past = self._past.get(sequence)
-            mine = past.text if past is not None else "an operation that has ended"
-        self._raise_difference(of, mine, self._ahead[of].calls[sequence][1])
+        mine = self._running if sequence == self.completed else self._past.get(sequence)
+        self.differ(of, self._ahead[of].calls[sequence][1], mine)
 
-    def differ(self, of: int, theirs: str) -> NoReturn:
-        """That member called something else than what runs, as was seen in another way than by pieces."""
-        assert self._running is not None
-        self._raise_difference(of, self._running.text, theirs)
-
-    def _raise_difference(self, of: int, mine: str, theirs: str) -> NoReturn:
-        theirs = theirs or "an operation of another form"
-        pair = sorted([(self.rank, mine), (of, theirs)])
-        calls = "; ".join(f"{self.name(rank)}: {text}" for rank, text in pair)
+    def differ(self, of: int, theirs: str, mine: Operation | None) -> NoReturn:
+        """That member called something else than `mine`. Tells all, and raises OperationMismatch."""
+        ours = mine.text if mine is not None else "an operation that has ended"
+        pair = sorted([(self.rank, ours), (of, theirs or "an operation of another form")])
+        calls = "; ".join(f"{self.names[rank]}: {text}" for rank, text in pair)
         error = OperationMismatch(
             f"the members called different operations. {calls}. Call the same ones, in the same order"
         )
@@ -401,7 +340,7 @@ class Engine:
         """End this epoch's operations, here and everywhere, because of what a call has met."""
         if self.broken is not None:
             return
-        text = f"{self.name(self.rank)} gave up {call}: {_why(error)}"
+        text = f"{self.names[self.rank]} gave up {call}: {_why(error)}"
         if isinstance(error, OperationMismatch):
             self._tell(Abort(Cause.MISMATCH, str(error)))
         elif isinstance(error, PeerLost):
@@ -414,19 +353,16 @@ class Engine:
         if abort.cause is Cause.MISMATCH:
             self._break(OperationMismatch(abort.text))
         elif abort.cause is Cause.LOST and self._alone and abort.rank in self._ahead:
-            text = f"{abort.text} (told by {self.name(of)})"
-            (name,) = self.names([abort.rank])
+            text = f"{abort.text} (told by {self.names[of]})"
+            (name,) = self.names.alone([abort.rank])
             self._break(PeerLost(text, rank=abort.rank, name=name))
         else:
-            self._break(OperationAborted(f"{abort.text} (told by {self.name(of)})"))
+            self._break(OperationAborted(f"{abort.text} (told by {self.names[of]})"))
 
     def _tell(self, abort: Abort) -> None:
         """Tell all others, unless the engine is broken already, which somebody has told."""
-        if self.broken is not None:
-            return
-        head = abort.to_wire()
-        for rank in self._ahead:
-            self._say(rank, head)
+        if self.broken is None:
+            self._telling.tell_all(abort.to_wire())
 
     def _tell_of(self, loss: PeerLost) -> None:
         if self._alone and loss.rank is not None:
@@ -435,17 +371,7 @@ class Engine:
     async def _tell_loss(self, loss: PeerLost) -> None:
         """Returns when the others know of it, before this member can end as well, and be taken for it."""
         self._tell_of(loss)
-        if self._sayings:
-            await asyncio.wait(list(self._sayings), timeout=_TELLING_S)
-
-    def _say(self, to: int, head: bytes) -> None:
-        async def send() -> None:
-            with contextlib.suppress(DuetError):
-                await self.transport.send(to, head, _NOTHING)
-
-        task = asyncio.ensure_future(send())
-        self._sayings.add(task)
-        task.add_done_callback(self._sayings.discard)
+        await self._telling.wait_told(_TELLING_S)
 
     def _break(self, error: DuetError) -> None:
         """Nothing runs here any more. What does run ends with this error; the first one counts."""
@@ -454,8 +380,7 @@ class Engine:
         self.broken = error
         self._come.set()
         for ahead in self._ahead.values():
-            ahead.pieces.clear()
-            ahead.room.set()
+            ahead.clear()
         if self._task is not None and self._task is not _current_task():
             self._woken = True
             self._task.cancel()

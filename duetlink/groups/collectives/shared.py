@@ -93,7 +93,7 @@ class SharedOperations:
             else:
                 await self._drive_in_thread(walk)
         except _Differs as found:
-            self._engine.differ(found.rank, found.text)
+            self._engine.differ(found.rank, found.text, work.operation)
 
     async def _wait(self, ready: Ready) -> None:
         """Until that is so of all others."""

@@ -15,6 +15,7 @@ from duetlink.base.runtime.off_loop import off_loop
 from duetlink.errors import OperationMismatch, RemoteProtocolError, UnknownCodec
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.frame import Piece
+from duetlink.groups.collectives.names import Names
 from duetlink.groups.collectives.schedule import How, Receive, Round, Send
 from duetlink.groups.collectives.work import Work
 from duetlink.groups.transport import Message, Transport
@@ -32,8 +33,8 @@ class Walked(Protocol):
     completed: int  # the number of the operation that runs
     done_bytes: int
     sent_bytes: int
+    names: Names
 
-    def name(self, rank: int) -> str: ...
     async def take(self, of: int, part: int) -> Message: ...
 
 
@@ -134,14 +135,13 @@ class Walk:
                 mine.nbytes, encoding.decode, body, mine.nbytes, least_bytes=_CODEC_BYTES
             )
         except (RemoteProtocolError, UnknownCodec) as error:
-            raise RemoteProtocolError(f"{self._engine.name(of)}: {error}") from None
+            raise RemoteProtocolError(f"{self._engine.names[of]}: {error}") from None
         return found
 
     def _wrong_size(self, of: int, found: int, expected: int) -> NoReturn:
         operation = self._work.operation
-        text = (
-            f"{self._engine.name(of)} sent {found} bytes in {operation.text}, where {expected} were expected"
-        )
+        name = self._engine.names[of]
+        text = f"{name} sent {found} bytes in {operation.text}, where {expected} were expected"
         if operation.kind == "all_to_all":  # the only one whose digest does not cover the sizes
             raise OperationMismatch(f"{text}; the sizes that two members give for each other must be equal")
         raise RemoteProtocolError(text)

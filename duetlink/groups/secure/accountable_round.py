@@ -202,7 +202,7 @@ class AccountableRound(MaskedRound):
         with contextlib.suppress(DuetError, TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 await wire.tell_each("end", [b"\0"] * self.party.size)
-        raise SecureSumFailed(text, ranks=ranks, names=wire.flat.engine.names(ranks), is_pair=is_pair)
+        raise SecureSumFailed(text, ranks=ranks, names=wire.flat.engine.names.alone(ranks), is_pair=is_pair)
 
 
 def _size_bytes(sums: Sequence[Sequence[Residues]]) -> int:

@@ -79,7 +79,7 @@ class Wire:
     call: str  # where it was called
 
     def name(self, rank: int) -> str:
-        return self.flat.engine.name(rank)
+        return self.flat.engine.names[rank]
 
     def manner(self, step: str) -> Manner:
         return Manner(f"{self.what}, {step}", "secure sum", self.call)

@@ -359,7 +359,7 @@ async def test_a_loss_while_the_backup_is_made_is_not_missed(
     real = off_loop
 
     async def slow(size_bytes: int, function: Callable[..., object], *rest: object, **more: int) -> object:
-        if function == group.members[0].engine._back_up:
+        if function == group.members[0].engine._spare.copy:
             backing_up.set()
             await asyncio.sleep(0.01)
         return await real(size_bytes, function, *rest, **more)

@@ -82,7 +82,7 @@ class Adders:
         """
         if not gives[root]:
             raise OperationMismatch(
-                f"{flat.engine.name(root)} is to have the sum, and gives no value: the root of a coded sum "
+                f"{flat.engine.names[root]} is to have the sum, and gives no value: the root of a coded sum "
                 "decodes it, so it needs to know its form"
             )
         self.flat = flat
@@ -159,7 +159,7 @@ class Adders:
         found, found_bytes = await self._told(told)
         if found != step or found_bytes not in sizes:
             raise RemoteProtocolError(
-                f"{self.flat.engine.name(self.root)} told of {found.name} with {found_bytes:,} bytes, where "
+                f"{self.flat.engine.names[self.root]} told of {found.name} with {found_bytes:,} bytes, where "
                 f"{step.name} with {' or '.join(f'{size:,}' for size in sizes)} was to come"
             )
         return found_bytes
@@ -170,10 +170,10 @@ class Adders:
         await self.flat.broadcast(head, UINT8, self.root, self._called("what is next"), restore=False)
         number, size_bytes = _STEP.unpack(head.tobytes())
         if number not in iter(_Step):
-            raise RemoteProtocolError(f"{self.flat.engine.name(self.root)} told of a step {number}")
+            raise RemoteProtocolError(f"{self.flat.engine.names[self.root]} told of a step {number}")
         if size_bytes > self._limit_bytes:
             raise LimitExceeded(
-                f"{self.flat.engine.name(self.root)} announced {size_bytes:,} bytes of chunks; this group "
+                f"{self.flat.engine.names[self.root]} announced {size_bytes:,} bytes of chunks; this group "
                 f"takes {self._limit_bytes:,} at once"
             )
         return _Step(number), size_bytes

@@ -27,6 +27,7 @@ from duetlink.groups.collectives import operands
 from duetlink.groups.collectives.elements import Array, divide
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.forms import Forms
+from duetlink.groups.collectives.names import Names
 from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.sketch_terms import SketchTerms, head_of
@@ -126,7 +127,7 @@ async def reduce_tree(
     """All members' values summed, at the root; None at the others. Who has no `tree` only adds."""
     form = b"" if tree is None else tree.what.encode()
     told = await forms.tell_each(form, f"reduce to a {op} by {codec}", manner.place)
-    adders = Adders(flat, root, check_forms(told, flat.engine.name), manner, limit_bytes)
+    adders = Adders(flat, root, check_forms(told, flat.engine.names), manner, limit_bytes)
     if tree is None:
         await adders.help()
         return None, []
@@ -153,7 +154,7 @@ def check(elements: Sequence[Element], op: str, codec: str) -> None:
             raise UnsupportedValue(f"codec {codec} is for real floating point numbers, not {element.name}")
 
 
-def check_forms(forms: Sequence[bytes], name: Callable[[int], str]) -> list[bool]:
+def check_forms(forms: Sequence[bytes], names: Names) -> list[bool]:
     """Who gives something, by what each has told of its value's form: nothing, if it only adds.
 
     Raises:
@@ -163,7 +164,7 @@ def check_forms(forms: Sequence[bytes], name: Callable[[int], str]) -> list[bool
     first = gives.index(True) if any(gives) else 0
     for rank, form in enumerate(forms):
         if form and form != forms[first]:
-            raise OperationMismatch(f"{name(first)} and {name(rank)} give values of different forms")
+            raise OperationMismatch(f"{names[first]} and {names[rank]} give values of different forms")
     return gives
 
 
