@@ -76,7 +76,7 @@ FLOORS = {
         ("life",),
         ("ports", "post", "rounds", "shared_state", "watching"),
         ("operations",),
-        ("awaitable",),
+        ("awaitable", "blocking"),
         ("group",),
         ("opening",),
         ("torch",),

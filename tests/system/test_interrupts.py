@@ -32,7 +32,7 @@ TRIED = """
     duetlink.duet.duet:Duet.ping
     duetlink.duet.duet:Duet.send
     duetlink.duet.duet:Duet.wait_connected
-    duetlink.groups.group:Group._run
+    duetlink.groups.blocking:BlockingOperations._run
     duetlink.groups.group:Group.close
     duetlink.groups.group:Group.open_port
     duetlink.groups.group:Group._wait_members
@@ -230,10 +230,10 @@ def test_waits_of_a_group(make_kernel: MakeKernel) -> None:
     assert all_of(kernels, "group.wait_ready(60)") == ["ok None"] * 3
     assert all_of(kernels, TOTAL) == ["ok None"] * 3
     for operation in OPERATIONS:
-        interrupted(first, f"group.{operation}", "Group._run", *others)
+        interrupted(first, f"group.{operation}", "BlockingOperations._run", *others)
         assert all_of(kernels, "out = total()") == ["ok 3"] * 3, operation
     others[0].begin("group.barrier()")
-    interrupted(first, "group.barrier()", "Group._run")
+    interrupted(first, "group.barrier()", "BlockingOperations._run")
     assert others[0].answer().startswith("error OperationAborted ")
     assert all_of(kernels, "out = total()") == ["ok 3"] * 3
 
