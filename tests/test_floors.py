@@ -74,6 +74,8 @@ FLOORS = {
         ("running",),
         ("points",),
         ("life",),
+        ("joining",),
+        ("exit",),
         ("ports", "post", "rounds", "shared_state", "watching"),
         ("operations",),
         ("awaitable", "blocking"),

@@ -47,8 +47,6 @@ class Entered(Protocol):
     def admit(self, seats: tuple[int, ...], /) -> None: ...
     def serve(self, work: Awaitable[None], /) -> object: ...
     def stir(self) -> None: ...
-    def say_to(self, seat: int, topic: str, content: bytes, /) -> None: ...
-    def heard(self, seat: int, topic: str, /) -> bytes: ...
     def has_gone(self, seat: int, /) -> bool: ...
     def is_member(self, seat: int, /) -> bool: ...
     async def wait_change(self) -> None: ...
@@ -141,7 +139,7 @@ class Entrance:
         host = epoch.members[0]
         if not self._group.is_host:
             place = _PLACE.pack(epoch.number, self._group.roster.next_seat)
-            self._group.say_to(host, _SEATS, place)
+            self._group.links.say_to(host, _SEATS, place)
             return
         self._kept = epoch.members[-1] + 1
         self._group.serve(self._take_over(epoch))
@@ -156,7 +154,7 @@ class Entrance:
             told = [
                 _PLACE.unpack(word)
                 for seat in now.epoch.members
-                if seat != now.me and len(word := group.heard(seat, _SEATS)) == _PLACE.size
+                if seat != now.me and len(word := group.links.heard(seat, _SEATS)) == _PLACE.size
             ]
             free = [group.roster.next_seat, *(seat for number, seat in told if number >= since.number)]
             if len(free) == len(now.epoch.members):

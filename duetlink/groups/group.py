@@ -19,6 +19,7 @@ from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.departures import LEFT
+from duetlink.groups.exit import Exit
 from duetlink.groups.life import GroupLife
 from duetlink.groups.members import Members
 from duetlink.groups.operations import Operations
@@ -44,6 +45,7 @@ class Group(BlockingOperations):
     def __init__(
         self,
         life: GroupLife,
+        way_out: Exit,
         thread: LoopThread,
         records: Records,
         only: Sequence[str] | None,
@@ -51,13 +53,14 @@ class Group(BlockingOperations):
     ) -> None:
         """`come_again` joins by a code, with what this member's group was made with."""
         super().__init__(life, thread, Operations(life, records, only))
+        self._exit = way_out
         self._come_again = come_again
         self._records = records
         self._ports = GroupPorts(life, records)
         self._ports.begin()
         self._posts: dict[int, int] = {}  # how many were opened in this epoch
         self._panel: Panel | None = None
-        self._exit_plan = ExitPlan(thread, self._close_with_process, lambda: life.cut(KERNEL_ENDED))
+        self._exit_plan = ExitPlan(thread, self._close_with_process, lambda: way_out.cut(KERNEL_ENDED))
         open_here.add(self._exit_plan)
 
     # -- how it stands ---------------------------------------------------------------------------------------
@@ -286,7 +289,7 @@ class Group(BlockingOperations):
             raise GroupError(f"only a member that is out of its group comes in again; this one: {self.state}")
         again = self._come_again(life.code)
         # the server in this kernel, if it has one, goes on as long as the code is in use here
-        again._life.at_end, life.at_end = life.at_end, None
+        again._exit.at_end, self._exit.at_end = self._exit.at_end, None
         self.close()
         return again
 
@@ -297,7 +300,7 @@ class Group(BlockingOperations):
         try:
             self._thread.run(self._close(reason))
         except BaseException:  # a person who interrupts this waits for nobody
-            self._thread.loop.call_soon_threadsafe(self._life.cut, reason or LEFT)
+            self._thread.loop.call_soon_threadsafe(self._exit.cut, reason or LEFT)
             raise
         finally:
             self._thread.stop()
@@ -306,7 +309,7 @@ class Group(BlockingOperations):
     async def _close(self, reason: str, serving_s: float | None = None) -> None:
         try:
             await self._ports.close()
-            await self._life.close(reason, serving_s=serving_s)
+            await self._exit.close(reason, serving_s=serving_s)
         finally:  # also where the interpreter ends and something above hangs
             with contextlib.suppress(AuditUnavailable):  # nothing leaves any more, the person wanted the end
                 await self._records.closed(str(self._life.why_closed))
@@ -391,4 +394,6 @@ class Group(BlockingOperations):
         """
         secure = shows == "secure_sum"
         self._operations.check("rounds", "average" if secure else shows, secure=secure)
-        return Rounds(self._life, self._thread, self._operations.note, part, quorum=quorum, grace_s=grace_s)
+        return Rounds(
+            self._life, self._exit, self._thread, self._operations.note, part, quorum=quorum, grace_s=grace_s
+        )

@@ -18,7 +18,7 @@ from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.events import Found, Missed, Waited
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.membership.standing import Standing
-from duetlink.groups.peer import Peer
+from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES, Peer
 from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.peer.deadline import Deadline
 
@@ -31,9 +31,11 @@ class LinkedGroup(Protocol):
     roster: Roster
     standing: Standing | None
     patience_s: float
+    host: int  # the seat that lets newcomers in
 
+    @property
+    def is_host(self) -> bool: ...
     def hear(self, seat: int, message: pb.GroupMessage, /) -> None: ...
-    def linked(self, seat: int, link: Link, /) -> None: ...
     def gone(self, seat: int, error: LinkClosed, /) -> None: ...
     def is_member(self, seat: int, /) -> bool: ...
     def reach(self, event: Missed | Found | Waited, /) -> None: ...
@@ -46,6 +48,7 @@ class MemberLinks:
 
     def __init__(self, group: LinkedGroup, wiring: Wiring) -> None:
         self.peers: dict[int, Peer] = {}  # by seat
+        self._servers: list[Callable[[int, Link], None]] = []
         self.url = ""  # of the signaling server at which pairs meet
         self._group = group
         self._wiring = wiring
@@ -84,10 +87,20 @@ class MemberLinks:
             )
         )
         link.sink.watch(self._group.stir)
-        self._group.linked(seat, link)
+        for serve in self._servers:
+            serve(seat, link)
         if start:
             link.start()
         self._group.stir()
+
+    def serve(self, serve: Callable[[int, Link], None]) -> None:
+        """Call it with the seat and the link of each member that there is, and of all to come before they
+        start.
+        """
+        for seat, peer in self.peers.items():
+            if peer.link is not None:
+                serve(seat, peer.link)
+        self._servers.append(serve)
 
     def make(self, seat: int) -> None:
         """Meet this member at the signaling server, and greet it."""
@@ -158,10 +171,12 @@ class MemberLinks:
         self.end(seat, why)
         self.peers.pop(seat, None)
 
-    def leave(self, why: str) -> None:
-        """End all links, and hear nothing of them any more."""
+    def begin_anew(self, why: str) -> None:
+        """End all links, hear nothing of them any more, and be another member, by another key."""
         for seat in list(self.peers):
             self.drop(seat, why)
+        self._private = X25519PrivateKey.generate()
+        self._absence = ""
 
     def end(self, seat: int, why: str) -> bool:
         """End the link to this seat; returns whether there was one."""
@@ -185,3 +200,55 @@ class MemberLinks:
         """Tell every member that there is a link to."""
         for seat in list(self.peers):
             self.send(seat, message)
+
+    def has_greeted_all(self, me: int) -> bool:
+        """Whether all who were there before this member, and still are, have their end of the link to it."""
+        earlier = [peer for seat, peer in self.peers.items() if seat < me and seat != self._group.host]
+        return all(peer.is_greeted or (peer.link is None and peer.making is None) for peer in earlier)
+
+    def newcomers(self) -> tuple[int, ...]:
+        """Seats of those who have links to all and wait for an epoch; known to the host."""
+        assert self._group.standing is not None
+        members = self._group.standing.epoch.members
+        return tuple(
+            seat
+            for seat, peer in sorted(self.peers.items())
+            if peer.is_linked and peer.link is not None and seat not in members
+        )
+
+    def say_linked(self) -> None:
+        """To the host, once every earlier member has its end of the link: operations may begin."""
+        now = self._group.standing
+        assert now is not None
+        if self.has_greeted_all(now.me):
+            self.send(self._group.host, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
+
+    def give_up_lost(self, now: Standing) -> None:
+        """Wait no longer for a link to those whom the host has lost, nor for their greeting."""
+        for seat, peer in list(self.peers.items()):
+            if frozenset((self._group.host, seat)) not in now.broken or self._group.is_host:
+                continue
+            if peer.making is not None:
+                peer.making.cancel()
+                del self.peers[seat]
+                self.say_linked()
+            elif peer.link is not None and not (peer.is_greeted or now.is_member):
+                self.end(seat, "the host of the group has lost it")
+                self.say_linked()
+
+    # -- words: what a member says to all beside operations --------------------------------------------------
+
+    def say(self, topic: str, content: bytes) -> None:
+        """Tell all who have a link to this member. Who comes later has to be told again."""
+        assert len(topic) <= MOST_TOPIC_CHARACTERS
+        assert len(content) <= MOST_WORD_BYTES
+        self.send_all(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
+
+    def say_to(self, seat: int, topic: str, content: bytes) -> None:
+        """Tell that member alone."""
+        self.send(seat, pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
+
+    def heard(self, seat: int, topic: str) -> bytes:
+        """That member's latest word on the topic; empty if there is none."""
+        peer = self.peers.get(seat)
+        return b"" if peer is None else peer.words.get(topic, b"")

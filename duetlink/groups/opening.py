@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import SupportsIndex
@@ -13,14 +13,25 @@ from duetlink.errors import (
     SettingError,
     SignalingUnavailable,
 )
+from duetlink.groups.exit import Exit
 from duetlink.groups.group import Group
+from duetlink.groups.joining import Joining
 from duetlink.groups.life import GroupLife
 from duetlink.groups.meeting.knocking import knock
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.membership.messages import MOST_MEMBERS
 from duetlink.groups.records import Records
+from duetlink.net.link.link import Link
 from duetlink.net.link.shared_endpoint import EndpointUse, shared_endpoint
-from duetlink.net.signaling import GROUP, Hello, SessionCode, WebSocketMailbox, configured, live_servers
+from duetlink.net.signaling import (
+    GROUP,
+    Hello,
+    SessionCode,
+    SignalingServer,
+    WebSocketMailbox,
+    configured,
+    live_servers,
+)
 from duetlink.settings import Settings
 from duetlink.version import PROTOCOL_MAX, PROTOCOL_MIN, __version__
 
@@ -110,30 +121,48 @@ class _Asked:
         name = self.name or "member"
         hello = Hello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name, frozenset((GROUP,)))
         wiring = Wiring(settings, use.endpoint, hello)
-        life = GroupLife(settings, wiring, on_loss=self.on_loss, patience_s=self.patience_s, size=self.size)
         records = Records(settings)
         await records.opened("a group" if parsed is None else "joining a group")
+        server: SignalingServer | None = None
+        at_end: Callable[[], Awaitable[None]] | None = None
+        if parsed is None:
+            server, at_end = await _server(use, settings)
+        life = GroupLife(
+            wiring,
+            on_loss=self.on_loss,
+            patience_s=self.patience_s,
+            size=self.size,
+            code=None if parsed is None else str(parsed),
+        )
+        joining = Joining(life, None if parsed is None else _knocking(wiring, parsed, settings))
+        way_out = Exit(life, joining, at_end)
         try:
-            if parsed is None:
-                server = configured(settings)
-                if server is None:
-                    server = await use.hosting.begin(settings)
-                    life.at_end = use.hosting.end
-                await life.launch(server)
+            if server is not None:
+                await joining.launch(server, settings.code_lifetime_s)
             else:
-                life.code = str(parsed)
-                life.knock = functools.partial(
-                    knock, wiring, parsed, functools.partial(_mailbox, parsed, settings)
-                )
-                life.join(*await life.knock())
-                await life.wait_seated()
+                await joining.come_in()
         except BaseException:
-            await life.close()
+            await way_out.close()
             raise
-        return Group(life, use.thread, records, self.only, self._come_again)
+        return Group(life, way_out, use.thread, records, self.only, self._come_again)
 
     def _come_again(self, code: str) -> Group:
         return _opened(replace(self, code=code, size=None))
+
+
+async def _server(
+    use: EndpointUse, settings: Settings
+) -> tuple[SignalingServer, Callable[[], Awaitable[None]] | None]:
+    """The server for a code, and what ends it, if it is this kernel's own."""
+    if (server := configured(settings)) is not None:
+        return server, None
+    return await use.hosting.begin(settings), use.hosting.end
+
+
+def _knocking(
+    wiring: Wiring, code: SessionCode, settings: Settings
+) -> Callable[[], Awaitable[tuple[Link, str]]]:
+    return functools.partial(knock, wiring, code, functools.partial(_mailbox, code, settings))
 
 
 async def _mailbox(code: SessionCode, settings: Settings) -> WebSocketMailbox:

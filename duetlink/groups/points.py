@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.member_links import MemberLinks
 from duetlink.groups.membership.standing import Standing
 from duetlink.groups.running import Running
 
@@ -20,11 +21,11 @@ class Pointed(Protocol):
     """What a point needs of a group at one member."""
 
     standing: Standing | None
+    links: MemberLinks
 
     async def wait_ready(self) -> None: ...
     async def wait_change(self) -> None: ...
     def check_open(self) -> None: ...
-    def newcomers(self) -> tuple[int, ...]: ...
     def admit(self, seats: tuple[int, ...], /) -> None: ...
 
 
@@ -96,7 +97,7 @@ class Points:
         """Begin the first epoch, with all who have come."""
         self._is_here = True
         try:
-            self._group.admit(self._group.newcomers())
+            self._group.admit(self._group.links.newcomers())
             await self._group.wait_ready()
         finally:
             self._is_here = False
@@ -111,6 +112,6 @@ class Points:
         """The epoch, who may come in after it, as the lowest rank knows it, and what the work gave."""
         assert self._group.standing is not None
         number = self._group.standing.epoch.number
-        newcomers = bytes(seat for seat in self._group.newcomers() if admits(seat))
+        newcomers = bytes(seat for seat in self._group.links.newcomers() if admits(seat))
         told = await collectives.broadcast_bytes(newcomers, 0, call=call)
         return number, told, None if told else await work(collectives)

@@ -34,7 +34,7 @@ class GroupPorts:
 
     def begin(self) -> None:
         """Serve all links, those that are there and those to come."""
-        self._life.serve_links(self._serve)
+        self._life.links.serve(self._serve)
 
     async def share(self, name: str, host: str, port: int, seats: frozenset[int] | None) -> PortOffer:
         """Offer a service to these seats. Raises SettingError, AuditUnavailable."""

@@ -43,6 +43,7 @@ from duetlink.errors import (
     SettingError,
 )
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.exit import Exit
 from duetlink.groups.life import GroupLife
 from duetlink.groups.secure.party import Party
 
@@ -145,6 +146,7 @@ class Rounds:
     def __init__(
         self,
         life: GroupLife,
+        way_out: Exit,
         thread: LoopThread,
         note: Callable[[str, Any], Awaitable[None]],
         part: Part,
@@ -156,7 +158,7 @@ class Rounds:
             raise SettingError(f"quorum is {quorum}: at least one member has to give something")
         if not grace_s >= 0.0:
             raise SettingError(f"grace_s is {grace_s!r}: it is 0 or more seconds")
-        self._life, self._thread, self._note, self._part = life, thread, note, part
+        self._life, self._exit, self._thread, self._note, self._part = life, way_out, thread, note, part
         self._wanted_quorum = quorum
         self._grace_s = grace_s
         self._whose = bytes(_ID_BYTES)
@@ -265,14 +267,14 @@ class Rounds:
             self._error = error
             why = f"it cannot follow the others ({type(error).__name__})"
             # not awaited: closing waits for what the group serves, which is this
-            self._leaving = asyncio.ensure_future(self._life.close(why))
+            self._leaving = asyncio.ensure_future(self._exit.close(why))
         finally:
             self._over = True
             self._life.stir()
 
     async def _run(self) -> None:
         aborts = 0
-        self._life.say(TOPIC, self._word())
+        self._life.links.say(TOPIC, self._word())
         while True:
             if self._number > _NOT_BEGUN:
                 if not self._is_open:
@@ -297,7 +299,7 @@ class Rounds:
 
     def _wants_in(self, seat: int) -> bool:
         """Whether somebody who waits for the next epoch has come to these rounds as well."""
-        return bool(self._life.heard(seat, TOPIC))
+        return bool(self._life.links.heard(seat, TOPIC))
 
     async def _wait(self) -> None:
         """Until the next round is to begin."""
@@ -308,7 +310,7 @@ class Rounds:
             life.check_open()
             assert life.standing is not None
             if told != (word := self._word()):
-                life.say(TOPIC, word)
+                life.links.say(TOPIC, word)
                 told = word
             me, members = life.standing.me, self._look()
             if not self._is_even:
@@ -351,7 +353,7 @@ class Rounds:
 
     def _stands(self, seat: int) -> _Stand:
         """What that member has said of the round that is next; idle if nothing."""
-        word = self._life.heard(seat, TOPIC)
+        word = self._life.links.heard(seat, TOPIC)
         if len(word) != _WORD.size:
             return _Stand.IDLE
         whose, number, standing = _WORD.unpack(word)

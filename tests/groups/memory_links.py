@@ -10,19 +10,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any
 
 from duetlink.base.events import Sink
 from duetlink.errors import LinkClosed, PeerLost, RemoteProtocolError, StreamClosed
+from duetlink.groups.exit import Exit
+from duetlink.groups.joining import Joining
 from duetlink.groups.life import GroupLife
 from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.membership.standing import Standing
 from duetlink.groups.transport import Message
 from duetlink.net.link.introducing import peer_closed
-from duetlink.net.link.link import LinkOwner
-from duetlink.settings import Settings
+from duetlink.net.link.link import Link, LinkOwner
 
 MOST_WAITING = 8  # messages of a stream, from which on its sender waits
 _MOST_TURNS = 3
@@ -319,25 +320,34 @@ class _Wiring:
 class MemoryMember:
     """One member of an open group: its life, as `Group` drives it."""
 
-    def __init__(self, network: Network, name: str, on_loss: str = "raise", patience_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        network: Network,
+        name: str,
+        on_loss: str = "raise",
+        patience_s: float = 0.0,
+        knock: Callable[[], Awaitable[tuple[Link, str]]] | None = None,
+    ) -> None:
         self.name = name
         self.network = network
         self.is_dead = False
         wiring: Any = _Wiring(network, name)
-        self.life = GroupLife(Settings(), wiring, on_loss=on_loss, patience_s=patience_s, size=None)
+        self.life = GroupLife(wiring, on_loss=on_loss, patience_s=patience_s, size=None)
+        self.joining = Joining(self.life, knock)
+        self.exit = Exit(self.life, self.joining)
 
     def found(self) -> None:
         """Open a group, without a door."""
         self.life.entrance.is_hosting = True
-        self.life.roster = self.life.roster.with_entry(self.life.me)
+        self.life.roster = self.life.roster.with_entry(self.life.links.me)
         self.life.standing = Standing(0, Epoch(0, (0,)), 0)
 
     async def join(self, founder: MemoryMember) -> None:
         """Come in as one who knew the code."""
         mine, theirs = self.network.link(self.name, founder.name)
         founder.life.entrance.seat(theirs)  # type: ignore[arg-type]
-        self.life.join(mine, "memory")  # type: ignore[arg-type]
-        await self.life.wait_seated()
+        self.joining.join(mine, "memory")  # type: ignore[arg-type]
+        await self.joining.wait_seated()
 
     @property
     def is_host(self) -> bool:
@@ -362,7 +372,7 @@ class MemoryMember:
     async def close(self) -> None:
         if self.is_dead:
             self.network.bury(self.name)
-        await self.life.close()
+        await self.exit.close()
 
 
 async def grown(
@@ -373,7 +383,7 @@ async def grown(
     members[0].found()
     for member in members[1:]:
         await member.join(members[0])
-    while len(members[0].life.newcomers()) < size - 1:
+    while len(members[0].life.links.newcomers()) < size - 1:
         await asyncio.sleep(0)
     await asyncio.gather(*(member.life.points.point("begin") for member in members))
     assert [member.epoch.members for member in members] == [tuple(range(size))] * size

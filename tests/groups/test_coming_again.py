@@ -48,19 +48,18 @@ async def add(member: MemoryMember) -> object:
 
 async def test_a_newcomer_comes_again_when_the_host_dies_before_it_was_admitted(network: Network) -> None:
     members = await grown(network, 4)
-    newcomer = MemoryMember(network, "newcomer")
-    await newcomer.join(members[0])
     came: list[str] = []
 
     async def knock() -> tuple[Link, str]:
         while not (hosts := [member for member in members[1:] if member.is_host]):
             await asyncio.sleep(0)
-        mine, theirs = network.link(newcomer.name, hosts[0].name)
+        mine, theirs = network.link("newcomer", hosts[0].name)
         hosts[0].life.entrance.seat(theirs)  # type: ignore[arg-type]
         came.append(hosts[0].name)
         return mine, "memory"  # type: ignore[return-value]
 
-    newcomer.life.knock = knock
+    newcomer = MemoryMember(network, "newcomer", knock=knock)
+    await newcomer.join(members[0])
     async with asyncio.timeout(60):
         members[0].kill()
         rest = [*members[1:], newcomer]
@@ -91,12 +90,15 @@ async def test_one_that_stumbles_before_the_group_begins_does_not_cost_the_other
         await member.join(members[0])
     members[2].kill()
     async with asyncio.timeout(60):
-        while len(members[0].life.newcomers()) != 2 or members[2].seat in members[0].life.newcomers():
+        while (
+            len(members[0].life.links.newcomers()) != 2
+            or members[2].seat in members[0].life.links.newcomers()
+        ):
             await members[0].life.wait_change(0.01)
         again = MemoryMember(network, "member 2 again")
         await again.join(members[0])
         everybody = [members[0], members[1], members[3], again]
-        while len(members[0].life.newcomers()) != 3:
+        while len(members[0].life.links.newcomers()) != 3:
             await members[0].life.wait_change(0.01)
         await asyncio.gather(*(member.life.points.point("begin") for member in everybody))
     assert {member.epoch for member in everybody} == {Epoch(1, (0, 1, 3, 4))}
@@ -111,7 +113,7 @@ async def test_a_newcomer_waits_for_no_greeting_of_a_member_that_has_died(
     newcomer = MemoryMember(network, "newcomer")
     mine, theirs = network.link(newcomer.name, members[0].name)
     members[0].life.entrance.seat(theirs)  # type: ignore[arg-type]
-    newcomer.life.join(mine, "memory")  # type: ignore[arg-type]
+    newcomer.joining.join(mine, "memory")  # type: ignore[arg-type]
     async with asyncio.timeout(20):
         peers = newcomer.life.peers
         while not (len(peers) == 4 and peers[1].is_greeted and peers[2].is_greeted and peers[3].link):
@@ -119,6 +121,6 @@ async def test_a_newcomer_waits_for_no_greeting_of_a_member_that_has_died(
         # after the last greeting that comes, and the newcomer knows of it before the host does
         peers[3].link.end(PeerLost("member 3 was killed"))  # type: ignore[attr-defined]
         members[3].kill()
-        while not members[0].life.newcomers():
+        while not members[0].life.links.newcomers():
             await members[0].life.wait_change(0.01)
     await end([*members, newcomer], network)

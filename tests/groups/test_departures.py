@@ -71,7 +71,7 @@ async def test_all_who_are_left_say_who_fell_silent_and_who_left() -> None:
         async with asyncio.timeout(60):
             while any(member.epoch.members != (0, 1, 2) for member in members[:3]):
                 await members[0].life.wait_change(0.1)
-        await members[2].life.close(KERNEL_ENDED)
+        await members[2].exit.close(KERNEL_ENDED)
         for member in members[:2]:
             async with asyncio.timeout(60):
                 while [gone.how for gone in member.life.departures.latest] != ["silent", "notebook closed"]:

@@ -64,7 +64,7 @@ def test_whoever_has_left_reaches_no_service_though_it_keeps_its_link(
         with dial(opened) as connection:
             ask(connection, b"hello")
             # the last one leaves, as far as the others can tell, and keeps its links
-            life_of(groups[2])._end = lambda error: None  # type: ignore[method-assign]
+            life_of(groups[2]).end = lambda error: None  # type: ignore[method-assign]
             run_inside(groups[2], leave(life_of(groups[2])))
             until(lambda: [group.size for group in groups[:2]] == [2, 2])
             with pytest.raises(PortUnavailable, match="no port 'echo' is shared"):

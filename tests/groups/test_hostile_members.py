@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.errors import DuetError, NoMajority, PeerLost, PutOut, RemoteProtocolError
+from duetlink.groups import exit as way_out
 from duetlink.groups import life, shared_state
 from duetlink.groups.collectives import host_memory
 from duetlink.groups.membership import messages
@@ -123,7 +124,8 @@ async def test_any_bytes_from_a_member_are_taken_or_end_its_link(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A member can keep the others waiting, and what it says of others is believed; but nothing breaks."""
-    set_constants(monkeypatch, life, LEAVING_S=0.01)  # some wait for an agreement that does not come
+    set_constants(monkeypatch, life, LEAVING_S=0.01)
+    set_constants(monkeypatch, way_out, LEAVING_S=0.01)  # some wait for an agreement that does not come
     dice = random.Random(5)
     defects: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: defects.append(context))
@@ -199,7 +201,7 @@ def seats(me: Entry) -> dict[str, pb.Seated]:
 
 async def test_a_newcomer_takes_no_seat_that_cannot_be(network: Network) -> None:
     life = MemoryMember(network, "eve").life
-    for what, seated in seats(life.me).items():
+    for what, seated in seats(life.links.me).items():
         with pytest.raises(RemoteProtocolError):
             life.hear(0, pb.GroupMessage(seated=seated))
         assert life.standing is None, what

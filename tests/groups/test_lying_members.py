@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from duetlink.errors import DuetError, GroupOver, NoMajority, PeerLost, PutOut
+from duetlink.groups import exit as way_out
 from duetlink.groups import life
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.membership import messages
@@ -30,7 +31,8 @@ SIZE = 5
 
 @pytest.fixture
 async def network(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Network]:
-    set_constants(monkeypatch, life, LEAVING_S=0.01)  # some wait for an agreement that does not come
+    set_constants(monkeypatch, life, LEAVING_S=0.01)
+    set_constants(monkeypatch, way_out, LEAVING_S=0.01)  # some wait for an agreement that does not come
     network = Network(seed=4)
     yield network
     await network.close()
@@ -122,11 +124,12 @@ async def test_who_leaves_by_its_own_word_is_told_by_nothing_whichever_word_come
     members = await grown(network, SIZE)
     assert await sums(members) == [31] * 5
     with monkeypatch.context() as patch:
+        set_constants(patch, way_out, LEAVING_S=30.0)
         set_constants(patch, life, LEAVING_S=30.0)  # its own word comes, however busy the machine is
         for member in members[:4]:
             hear(member, Leaving(1, 4))
             hear(member, Lost(1, LIAR, 4))  # as whoever heard its word before the others says of its end
-        await members[4].life.close()
+        await members[4].exit.close()
         assert await sums(members[:4]) == [15] * 4
     await end(members)
 

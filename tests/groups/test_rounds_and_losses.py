@@ -51,7 +51,7 @@ class Caller:
     def __init__(self, member: MemoryMember) -> None:
         self.member, self.part = member, Count()
         unused: Any = None
-        self.rounds = Rounds(member.life, unused, _note, self.part, quorum=None, grace_s=30.0)
+        self.rounds = Rounds(member.life, member.exit, unused, _note, self.part, quorum=None, grace_s=30.0)
 
     async def run(self) -> tuple[int, int]:
         """How many rounds there were, and the state after them."""

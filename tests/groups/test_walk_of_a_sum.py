@@ -38,6 +38,7 @@ from .conftest import TIMEOUT_S, MakeGroup, together, until
 FOLDER = Path(groups.__file__).parent
 MOST_STAYS = 12
 MOST_RETURNS = 3
+MOST_LINES = 400  # of each file that the sum runs through, also where a reader does not stop
 
 
 class Walk:
@@ -48,12 +49,15 @@ class Walk:
         self._before = before
         self._entered: list[str] = []
         self._begun: set[FrameType] = set()  # kept, so that no later one takes its place in memory
+        self.files: set[str] = set()  # all of them, with those that are passed through
         self.is_over = False
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         if event != "call" or self.is_over or frame in self._begun or self._is_of_others():
             return
         self._begun.add(frame)
+        if (passed := file_of(frame.f_code)) is not None:
+            self.files.add(passed)
         file = stop(frame.f_code, frame.f_globals)
         if file is None:
             return
@@ -82,12 +86,16 @@ class Walk:
 
 
 @functools.cache
-def _stop(code: CodeType, kind: Hashable) -> str | None:
+def file_of(code: CodeType) -> str | None:
     path = Path(code.co_filename)
-    if not path.is_relative_to(FOLDER) or kind in (property, functools.cached_property, classmethod):
+    return str(path.relative_to(FOLDER)) if path.is_relative_to(FOLDER) else None
+
+
+@functools.cache
+def _stop(code: CodeType, kind: Hashable) -> str | None:
+    if kind in (property, functools.cached_property, classmethod) or code.co_name.startswith(("<", "__")):
         return None
-    unnamed = code.co_name.startswith(("<", "__"))
-    return None if unnamed else str(path.relative_to(FOLDER))
+    return file_of(code)
 
 
 def stop(code: CodeType, names: dict[str, Any]) -> str | None:
@@ -150,3 +158,6 @@ def test_a_sum_reads_downhill(make_group: MakeGroup, monkeypatch: pytest.MonkeyP
     assert walk.stays[-1] == "collectives/engine.py"
     assert len(walk.stays) <= MOST_STAYS, walk.stays
     assert walk.returns <= MOST_RETURNS, walk.stays
+    lines = {file: len((FOLDER / file).read_text("utf-8").splitlines()) for file in walk.files}
+    assert {file: many for file, many in lines.items() if many > MOST_LINES} == {}
+    assert set(walk.stays) < walk.files

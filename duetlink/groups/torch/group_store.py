@@ -73,7 +73,7 @@ class GroupStore(_Base):  # type: ignore[misc]
 
     def before_close(self, end: Callable[[], Awaitable[None]]) -> None:
         """Await `end` before the group closes."""
-        self._life.before_close.append(end)
+        self.group._exit.before_close.append(end)
 
     # -- what torch calls ------------------------------------------------------------------------------------
 
