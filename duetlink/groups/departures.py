@@ -13,6 +13,7 @@ from dataclasses import replace
 from duetlink.base.runtime.at_exit import KERNEL_ENDED
 from duetlink.base.wire.text import harmless
 from duetlink.errors import LinkClosed, PeerLost
+from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.status import Going, GoneStatus
 
 LEFT = "it left the group"  # what a member says to the others where the person gave no reason
@@ -45,12 +46,13 @@ class Departures:
         self._put_out.add(seat)
         self.link_ended(seat, LinkClosed(str(error)))
 
-    def gone(self, seat: int, name: str, rank: int | None, epoch: int, *, leaves: bool) -> None:
+    def gone(self, seat: int, name: str, epoch: Epoch, *, leaves: bool) -> None:
         """This seat is no member after that epoch; `leaves` if it has said so. The first word counts."""
         if seat in self._seats:
             return
         how, why = self._how(seat, leaves=leaves)
-        one = GoneStatus(rank, harmless(name), epoch, self._clock(), how, why)
+        rank = epoch.members.index(seat) if seat in epoch.members else None
+        one = GoneStatus(rank, harmless(name), epoch.number, self._clock(), how, why)
         self.latest = (*self.latest, one)[-_KEPT:]
         self._seats = (*self._seats, seat)[-_KEPT:]
 

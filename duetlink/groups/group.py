@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.base.runtime.at_exit import KERNEL_ENDED, ExitPlan, open_here
@@ -164,33 +164,9 @@ class Group(BlockingOperations):
             WrongCode: somebody tried a wrong code, and the seats that were left are burnt.
             DuetError: the group has closed, as `state` says.
         """
-
-        async def wait() -> None:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await self._life.wait_ready()
-            except PairingTimeout:
-                raise  # a TimeoutError as well, but it says why
-            except TimeoutError:
-                there = len([each for each in self.members if each.state != "connecting"])
-                raise PairingTimeout(
-                    f"{there} members are there after {timeout_s:g} s, and the group has not begun: wait "
-                    "again, or let whoever opened it begin with those by close_doors()"
-                ) from None
-
-        self._wait_members(wait())
+        but = "and the group has not begun: wait again, or let whoever opened it begin by close_doors()"
+        self._wait_members(self._life.wait_ready, timeout_s, but)
         return self
-
-    def _wait_members(self, wait: Coroutine[Any, Any, None]) -> None:
-        """Wait, and say how many members are there where it takes long."""
-        with WaitingLine("", "stop waiting") as line:
-
-            def show() -> None:
-                there = len([each for each in self.members if each.state != "connecting"])
-                line.what = f"waiting for members of the group, {there} are there so far"
-                line.show()
-
-            self._thread.run(wait, on_wait=show)
 
     def wait_members(self, count: int, timeout_s: float | None = None) -> Group:
         """Return this group once so many are there, this one and those who wait for the next epoch included.
@@ -200,22 +176,40 @@ class Group(BlockingOperations):
             DuetError: the group has closed, as `state` says.
         """
 
-        def here() -> int:
-            return len([each for each in self.members if each.state not in ("connecting", "lost")])
-
         async def wait() -> None:
+            while self._there < count:
+                self._life.check_open()
+                await self._life.wait_change()
+
+        self._wait_members(wait, timeout_s, f"not {count}")
+        return self
+
+    @property
+    def _there(self) -> int:
+        """How many members there are."""
+        return len([each for each in self.members if each.state not in ("connecting", "lost")])
+
+    def _wait_members(self, wait: Callable[[], Awaitable[None]], timeout_s: float | None, but: str) -> None:
+        """Wait, and say how many members are there where it takes long, or too long."""
+
+        async def within() -> None:
             try:
                 async with asyncio.timeout(timeout_s):
-                    while here() < count:
-                        self._life.check_open()
-                        await self._life.wait_change()
+                    await wait()
+            except PairingTimeout:
+                raise  # a TimeoutError as well, but it says why
             except TimeoutError:
                 raise PairingTimeout(
-                    f"{here()} members are there after {timeout_s:g} s, not {count}"
+                    f"{self._there} members are there after {timeout_s:g} s, {but}"
                 ) from None
 
-        self._wait_members(wait())
-        return self
+        with WaitingLine("", "stop waiting") as line:
+
+            def show() -> None:
+                line.what = f"waiting for members of the group, {self._there} are there so far"
+                line.show()
+
+            self._thread.run(within(), on_wait=show)
 
     def close_doors(self) -> None:
         """Take nobody in any more, and begin with those who are there. For whoever lets newcomers in: that is

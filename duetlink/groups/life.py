@@ -214,16 +214,13 @@ class GroupLife:
                 self.stir()
                 self.entrance.begin_if_whole()
             case "word":
-                self._keep_word(seat, message.word)
+                self.peers[seat].keep_word(message.word.topic, message.word.content)
+                self.stir()
+                self.answer_leavers()
             case other:
                 raise RemoteProtocolError(
                     f"member {seat} sent {other or 'nothing'}, which is not for it to say"
                 )
-
-    def _keep_word(self, seat: int, word: pb.Word) -> None:
-        self.peers[seat].keep_word(word.topic, word.content)
-        self.stir()
-        self.answer_leavers()
 
     # -- epochs ----------------------------------------------------------------------------------------------
 
@@ -270,7 +267,7 @@ class GroupLife:
         name = self.roster.entries[lost].name
         what = "has left the group" if leaves else "is lost"
         error = PeerLost(f"rank {rank} ({name}) {what}", rank=rank, name=name)
-        self._note_gone(epoch, lost, leaves=leaves)
+        self.departures.gone(lost, name, epoch, leaves=leaves)
         if not leaves:
             self.running.losses.lost(epoch.number, error)
         else:
@@ -290,15 +287,12 @@ class GroupLife:
         why = f"lost {lost}: {stop.why}" if lost else stop.why
         return _OVER[stop.end](f"{why}. Come in again by group.rejoin(), or by duetlink.group(code)")
 
-    def _note_gone(self, epoch: Epoch, seat: int, *, leaves: bool) -> None:
-        rank = epoch.members.index(seat) if seat in epoch.members else None
-        self.departures.gone(seat, self.roster.entries[seat].name, rank, epoch.number, leaves=leaves)
-
     def _note_missing(self, before: Epoch, now: Epoch) -> None:
         """A revoked epoch names one member; more may have gone by its end."""
         assert self.standing is not None
         for seat in sorted(set(before.members) - set(now.members)):
-            self._note_gone(before, seat, leaves=seat in self.standing.leaving)
+            leaves = seat in self.standing.leaving
+            self.departures.gone(seat, self.roster.entries[seat].name, before, leaves=leaves)
 
     def _lost_after_all(self, seat: int) -> None:
         """It has not said itself that it leaves, and will not."""

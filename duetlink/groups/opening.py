@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import SupportsIndex
 
-from duetlink.errors import (
-    MalformedCode,
-    SettingError,
-    SignalingUnavailable,
-)
+from duetlink.errors import MalformedCode, SettingError
 from duetlink.groups.exit import Exit
 from duetlink.groups.group import Group
 from duetlink.groups.joining import Joining
@@ -21,17 +17,8 @@ from duetlink.groups.meeting.knocking import knock
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.membership.messages import MOST_MEMBERS
 from duetlink.groups.records import Records
-from duetlink.net.link.link import Link
 from duetlink.net.link.shared_endpoint import EndpointUse, shared_endpoint
-from duetlink.net.signaling import (
-    GROUP,
-    Hello,
-    SessionCode,
-    SignalingServer,
-    WebSocketMailbox,
-    configured,
-    live_servers,
-)
+from duetlink.net.signaling import GROUP, Hello, SessionCode, configured
 from duetlink.settings import Settings
 from duetlink.version import PROTOCOL_MAX, PROTOCOL_MIN, __version__
 
@@ -123,24 +110,18 @@ class _Asked:
         wiring = Wiring(settings, use.endpoint, hello)
         records = Records(settings)
         await records.opened("a group" if parsed is None else "joining a group")
-        server: SignalingServer | None = None
-        at_end: Callable[[], Awaitable[None]] | None = None
-        if parsed is None:
-            server, at_end = await _server(use, settings)
-        life = GroupLife(
-            wiring,
-            on_loss=self.on_loss,
-            patience_s=self.patience_s,
-            size=self.size,
-            code=None if parsed is None else str(parsed),
-        )
-        joining = Joining(life, None if parsed is None else _knocking(wiring, parsed, settings))
-        way_out = Exit(life, joining, at_end)
+        is_hosting = parsed is None and configured(settings) is None  # the signaling server, in this kernel
+        server = await use.hosting.begin(settings) if is_hosting else configured(settings)
+        code = None if parsed is None else str(parsed)
+        life = GroupLife(wiring, on_loss=self.on_loss, patience_s=self.patience_s, size=self.size, code=code)
+        joining = Joining(life, None if parsed is None else functools.partial(knock, wiring, parsed))
+        way_out = Exit(life, joining, use.hosting.end if is_hosting else None)
         try:
-            if server is not None:
-                await joining.launch(server, settings.code_lifetime_s)
-            else:
+            if parsed is not None:
                 await joining.come_in()
+            else:
+                assert server is not None
+                await joining.launch(server, settings.code_lifetime_s)
         except BaseException:
             await way_out.close()
             raise
@@ -148,31 +129,3 @@ class _Asked:
 
     def _come_again(self, code: str) -> Group:
         return _opened(replace(self, code=code, size=None))
-
-
-async def _server(
-    use: EndpointUse, settings: Settings
-) -> tuple[SignalingServer, Callable[[], Awaitable[None]] | None]:
-    """The server for a code, and what ends it, if it is this kernel's own."""
-    if (server := configured(settings)) is not None:
-        return server, None
-    return await use.hosting.begin(settings), use.hosting.end
-
-
-def _knocking(
-    wiring: Wiring, code: SessionCode, settings: Settings
-) -> Callable[[], Awaitable[tuple[Link, str]]]:
-    return functools.partial(knock, wiring, code, functools.partial(_mailbox, code, settings))
-
-
-async def _mailbox(code: SessionCode, settings: Settings) -> WebSocketMailbox:
-    if code.url is not None:
-        return await WebSocketMailbox.join(code.url, code.nameplate)
-    server = configured(settings)
-    servers = [server] if server is not None else await live_servers()
-    if len(servers) != 1:
-        raise SignalingUnavailable(
-            f"{len(servers)} signaling servers run on this machine, and none is configured: use the whole "
-            "code, with its @host:port, or set DUETLINK_SIGNALING to the server that whoever opened it uses"
-        )
-    return await WebSocketMailbox.join(servers[0].url, code.nameplate)

@@ -10,6 +10,7 @@ import pytest
 from duetlink.base.runtime.at_exit import KERNEL_ENDED
 from duetlink.errors import PeerLost, RemoteProtocolError
 from duetlink.groups.departures import Departures
+from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.status import GoneStatus
 from duetlink.net.link.introducing import peer_closed
 
@@ -23,15 +24,15 @@ def departures() -> Departures:
 
 
 def test_how_a_member_went_is_known_from_its_link_before_or_after(departures: Departures) -> None:
-    departures.gone(2, "Cleo", 2, 4, leaves=True)
+    departures.gone(2, "Cleo", Epoch(4, (0, 1, 2)), leaves=True)
     assert departures.latest == (GoneStatus(2, "Cleo", 4, 1000.0, "left", ""),)
     departures.link_ended(2, peer_closed(KERNEL_ENDED))
     assert (departures.latest[0].how, departures.latest[0].why) == ("notebook closed", "")
     departures.link_ended(1, PeerLost("silent for 20 s"))
-    departures.gone(1, "Ben", 1, 5, leaves=False)
+    departures.gone(1, "Ben", Epoch(5, (0, 1)), leaves=False)
     departures.put_out(3, RemoteProtocolError("a seat that nobody has"))
-    departures.gone(3, "Eve", 1, 6, leaves=False)
-    departures.gone(4, "Fay", 1, 7, leaves=False)
+    departures.gone(3, "Eve", Epoch(6, (0, 3)), leaves=False)
+    departures.gone(4, "Fay", Epoch(7, (0, 4)), leaves=False)
     assert [(one.name, one.how, one.why) for one in list(departures.latest)[1:]] == [
         ("Ben", "silent", "silent for 20 s"),
         ("Eve", "put out", "a seat that nobody has"),
@@ -42,8 +43,8 @@ def test_how_a_member_went_is_known_from_its_link_before_or_after(departures: De
 def test_the_first_word_of_a_departure_counts_and_a_broken_link_does_not_unsay_it(
     departures: Departures,
 ) -> None:
-    departures.gone(1, "Ben", 1, 4, leaves=True)
-    departures.gone(1, "Ben", 0, 5, leaves=False)
+    departures.gone(1, "Ben", Epoch(4, (0, 1)), leaves=True)
+    departures.gone(1, "Ben", Epoch(5, (1,)), leaves=False)
     departures.link_ended(1, PeerLost("the connection to the peer ended"))
     departures.link_ended(1, peer_closed("too late to be true"))
     assert departures.latest == (GoneStatus(1, "Ben", 4, 1000.0, "left", "the connection to the peer ended"),)
@@ -52,7 +53,7 @@ def test_the_first_word_of_a_departure_counts_and_a_broken_link_does_not_unsay_i
 def test_no_more_than_sixteen_are_kept_and_their_words_cannot_alter_a_display(departures: Departures) -> None:
     for seat in range(40):
         departures.link_ended(seat, PeerLost(f"\u202e{seat}"))
-        departures.gone(seat, f"\u202e{seat}", 1, seat, leaves=False)
+        departures.gone(seat, f"\u202e{seat}", Epoch(seat, (seat,)), leaves=False)
     assert len(departures.latest) == 16
     assert departures.latest[-1].epoch == 39
     assert all("\u202e" not in one.name + one.why for one in departures.latest)

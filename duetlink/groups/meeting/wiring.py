@@ -37,7 +37,7 @@ class Wiring:
     """Makes links, not started yet, on one endpoint. Methods belong to the loop thread."""
 
     def __init__(self, settings: Settings, endpoint: Endpoint, hello: Hello) -> None:
-        self._settings = settings
+        self.settings = settings
         self._endpoint = endpoint
         self.hello = hello
         self._making = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -70,11 +70,11 @@ class Wiring:
                 return b""
             on_known()
             connection = await self._connection()
-            made.append(Introducing(connection, self._settings, self._endpoint))
+            made.append(Introducing(connection, self.settings, self._endpoint))
             return await connection.answer(offer)
 
         try:
-            paired = await pair_owner(mailbox, code, self.hello, answer, self._settings.code_lifetime_s)
+            paired = await pair_owner(mailbox, code, self.hello, answer, self.settings.code_lifetime_s)
             if stranger:
                 await mailbox.close()
                 raise IncompatiblePeer(
@@ -83,7 +83,7 @@ class Wiring:
             if is_full:
                 await mailbox.close()
                 raise GroupFull(f"{paired.hello.name or 'somebody'} came to a group that is full")
-            linking = self._link(made[0], Reunion(paired.key, url, self._settings), initiator=False)
+            linking = self._link(made[0], Reunion(paired.key, url, self.settings), initiator=False)
             return await connected(mailbox, code, linking)
         except BaseException:
             await self._drop(made)
@@ -95,7 +95,7 @@ class Wiring:
 
         async def offer() -> bytes:
             connection = await self._connection()
-            made.append(Introducing(connection, self._settings, self._endpoint))
+            made.append(Introducing(connection, self.settings, self._endpoint))
             return await connection.offer()
 
         try:
@@ -106,7 +106,7 @@ class Wiring:
                 raise GroupFull("the group is full: somebody may come in when one of its members has gone")
             await mailbox.close()
             await made[0].accept(paired.payload)
-            return await self._link(made[0], Reunion(paired.key, mailbox.url, self._settings), initiator=True)
+            return await self._link(made[0], Reunion(paired.key, mailbox.url, self.settings), initiator=True)
         except BaseException:
             await mailbox.close("errory")
             await self._drop(made)
@@ -122,13 +122,13 @@ class Wiring:
         return await self._meet(key, url)
 
     async def _meet(self, key: SessionKey, url: str) -> Link:
-        reunion = Reunion(key, url, self._settings)
+        reunion = Reunion(key, url, self.settings)
         pause_s = _PAUSE_FIRST_S
         while True:
             made: list[Introducing] = []
             try:
                 connection = await reunion.connect()
-                made.append(Introducing(connection, self._settings, self._endpoint))
+                made.append(Introducing(connection, self.settings, self._endpoint))
                 return await self._link(made[0], reunion, initiator=key.role is Role.SCIENTIST)
             except (DuetError, TimeoutError, OSError):
                 await self._drop(made)
@@ -140,13 +140,13 @@ class Wiring:
 
     async def _link(self, introducing: Introducing, reunion: Reunion, *, initiator: bool) -> Link:
         link = await Link.connect(
-            introducing, self._settings, self._endpoint, self.hello.name, initiator=initiator
+            introducing, self.settings, self._endpoint, self.hello.name, initiator=initiator
         )
         link.reconnect = reunion.connect
         return link
 
     async def _connection(self) -> PeerConnection:
-        settings = self._settings
+        settings = self.settings
         chosen, _ = await choose_ice_servers(settings.allowed_ice_servers, settings.ice_probe_timeout_s)
         return PeerConnection(chosen)
 
