@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from duetlink.attributes import KnownAttributes
@@ -14,7 +14,7 @@ from duetlink.base.runtime.loop import LoopThread
 from duetlink.data.codecs import Codec, codecs
 from duetlink.data.tuning import Compression, Decision, Plan
 from duetlink.data.tuning.compression import serves
-from duetlink.duet.display import Table
+from duetlink.duet.display import Listing, Shown, Table
 from duetlink.net.link.link import Link
 
 
@@ -27,7 +27,7 @@ class MadeChange:
     words: str  # such as "mode: manual, tensor: raw"
 
 
-class SharedCompression(KnownAttributes):
+class SharedCompression(KnownAttributes, Shown):
     """The configuration that both sides share: see `tuning.Compression` for what its fields mean.
 
     Each field can be set (`duet.compression.objective = "bytes"`); `set` changes several at once. A change is
@@ -164,12 +164,6 @@ class SharedCompression(KnownAttributes):
             "duet.compression", ("", ""), [*rows, ("codecs on both sides", ", ".join(self.available))]
         )
 
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MadeDecision:
@@ -187,20 +181,8 @@ class MadeDecision:
     measured_bytes_per_s: float | None
 
 
-class DecisionTable:
+class DecisionTable(Listing[MadeDecision]):
     """`duet.tuning.decisions`: what the tuners decided, oldest first."""
-
-    def __init__(self, decisions: list[MadeDecision]) -> None:
-        self._decisions = decisions
-
-    def __len__(self) -> int:
-        return len(self._decisions)
-
-    def __getitem__(self, index: int) -> MadeDecision:
-        return self._decisions[index]
-
-    def __iter__(self) -> Iterator[MadeDecision]:
-        return iter(self._decisions)
 
     def table(self) -> Table:
         """One row per decision."""
@@ -217,15 +199,9 @@ class DecisionTable:
                 _rate(decision.predicted_bytes_per_s),
                 _rate(decision.measured_bytes_per_s),
             )
-            for decision in self._decisions
+            for decision in self
         ]
         return Table("Decisions of the tuners", headers, rows)
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 class TuningView:

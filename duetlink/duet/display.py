@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from duetlink.base.wire.text import harmless
 from duetlink.errors import MissingLibrary
@@ -90,6 +90,45 @@ class Table:
         out = io.StringIO()
         Console(file=out, width=110, no_color=True, force_terminal=False, force_jupyter=False).print(table)
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+class Shown:
+    """A base for what shows itself as its `table()`: as HTML in a notebook, as text in a terminal."""
+
+    __slots__ = ()
+
+    def table(self) -> Table:
+        """It for people."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+class Listing(Sequence[T], Shown):
+    """Several of a kind as of now, with a table of them."""
+
+    def __init__(self, items: Sequence[T]) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        return self._items[index]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items)
+
+    def __reversed__(self) -> Iterator[T]:
+        return reversed(self._items)
 
 
 def shortened(items: Sequence[T], omission: Callable[[int], T]) -> Sequence[T]:

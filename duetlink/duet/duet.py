@@ -29,7 +29,7 @@ from duetlink.duet.asking.place import fetch, place
 from duetlink.duet.asking.pointer import Pointer
 from duetlink.duet.audit import Audit
 from duetlink.duet.compression import SharedCompression, TuningView
-from duetlink.duet.display import Table, visible
+from duetlink.duet.display import Shown, Table, visible
 from duetlink.duet.examination import Examination, Examine
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
 from duetlink.duet.objects.budget import Budget
@@ -60,7 +60,7 @@ from duetlink.panel import Panel, make_panel
 T = TypeVar("T")
 
 
-class Duet(KnownAttributes):
+class Duet(KnownAttributes, Shown):
     """A pairing of two notebooks. `duetlink.launch()` and `duetlink.join()` make one.
 
     All methods may be called from any thread; the blocking ones can be interrupted. Use it as a context
@@ -605,12 +605,6 @@ class Duet(KnownAttributes):
             self.panel()
         except PanelUnavailable:
             self.table().display()
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 async def _awaited(step: Awaitable[None]) -> None:

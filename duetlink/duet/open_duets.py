@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, overload
 
 from duetlink.base.runtime.forks import in_child
 from duetlink.duet.cell import Run
-from duetlink.duet.display import Table
+from duetlink.duet.display import Shown, Table
 from duetlink.errors import DuetError
 
 RUN_AGAIN = "the cell that made this duet was run again"
@@ -30,7 +30,7 @@ class Closable(Protocol):
 T = TypeVar("T", bound=Closable)
 
 
-class OpenDuets(Sequence[T]):
+class OpenDuets(Sequence[T], Shown):
     """`duetlink.duets`: the open duets of this kernel, oldest first. Any thread may call."""
 
     def __init__(self) -> None:
@@ -105,9 +105,3 @@ class OpenDuets(Sequence[T]):
         return Table(
             "duets of this kernel", ("", "role", "peer", "state"), rows, "none is open: launch or join one"
         )
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()

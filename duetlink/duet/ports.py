@@ -11,7 +11,7 @@ from duetlink.base.audit.entry import Entry
 from duetlink.base.events import Sink
 from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.duet.display import Table, visible
+from duetlink.duet.display import Shown, Table, visible
 from duetlink.duet.objects.recorder import BEGUN, Recorder
 from duetlink.errors import LinkClosed
 from duetlink.net.link.transfer import COMPLETE, FAILED
@@ -175,7 +175,7 @@ class OpenPort(_Port):
         return f"{self.address} here"
 
 
-class PortTable:
+class PortTable(Shown):
     """The ports of a duet: those that this side shares, and those that it has opened."""
 
     def __init__(self, ports: Sequence[_Port]) -> None:
@@ -194,12 +194,6 @@ class PortTable:
     def table(self) -> Table:
         headers = ("port", "where", "state", "connections", "sent", "received")
         return Table("Ports", headers, [port.row() for port in self._ports], "no port is shared or open")
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def _described(name: str, state: str, reason: str) -> Entry:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Self
 
 from duetlink.base.quantities import rate_text, size_text
-from duetlink.duet.display import Table
+from duetlink.duet.display import Shown, Table
 from duetlink.net.link.traffic import Statistics
 from duetlink.net.paths.ladder import PathStatus
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ShownStatistics(Statistics):
+class ShownStatistics(Shown, Statistics):
     """A link at one moment; sizes in bytes, rates in bytes per second, times in seconds."""
 
     @classmethod
@@ -43,12 +43,6 @@ class ShownStatistics(Statistics):
         states = Counter(transfer.state for transfer in self.transfers)
         counted = ", ".join(f"{count} {state}" for state, count in states.items())
         return f"{counted}; see duet.transfers"
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def milliseconds(time_s: float | None) -> str:

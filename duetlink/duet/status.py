@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from duetlink.base.quantities import size_text
 from duetlink.base.runtime.holdings import HeldStatus
-from duetlink.duet.display import Table
+from duetlink.duet.display import Shown, Table
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DuetStatus:
+class DuetStatus(Shown):
     """One side at one moment. Whatever is held is let go of when its last reason goes."""
 
     state: str  # as `duet.state`
@@ -33,9 +33,3 @@ class DuetStatus:
             most = f" of {self.descriptor_limit:,}" if self.descriptor_limit is not None else ""
             caption += f"; {self.descriptors:,}{most} descriptors open"
         return Table(caption, ("what", "size", "descriptors", "why"), rows, "nothing is held")
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()

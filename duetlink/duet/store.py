@@ -13,7 +13,7 @@ from duetlink.duet.asking.asking import Asking
 from duetlink.duet.asking.columns import names_and_dtypes
 from duetlink.duet.asking.pointer import Described, Pointer, ReceivedObject
 from duetlink.duet.asking.workbench import Workbench
-from duetlink.duet.display import Table, imported_pandas, shortened
+from duetlink.duet.display import Shown, Table, imported_pandas, shortened
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.errors import AssetNotFound, TransferFailed
@@ -80,7 +80,7 @@ class Listed(NamedTuple):
         return self.whose, self.described._info.name
 
 
-class Store(Mapping[str, Pointer]):
+class Store(Mapping[str, Pointer], Shown):
     """A live view. Where both sides use one name, it is this side's own object; `mine`, `peer` and `received`
     have each side's alone. A name of the peer's is as it is printed, with escapes for what would be a command
     to a terminal.
@@ -231,12 +231,6 @@ class Store(Mapping[str, Pointer]):
         if isinstance(entry, ReceivedObject):
             return entry.get()
         return entry.mock if isinstance(entry, Asset) else None
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def listed(store: Store) -> list[Listed]:

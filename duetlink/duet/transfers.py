@@ -10,7 +10,7 @@ from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
 from duetlink.duet.asking.asking import Question
 from duetlink.duet.asking.pending_request import PendingRequest
-from duetlink.duet.display import Table, visible
+from duetlink.duet.display import Shown, Table, visible
 from duetlink.duet.life import CLOSED, Life
 from duetlink.duet.objects.giving import Gift
 from duetlink.errors import AssetNotFound, TransferEnded
@@ -188,7 +188,7 @@ class SharedTransfer:
         return TransferTable([self])._repr_html_()
 
 
-class TransferTable:
+class TransferTable(Shown):
     """The latest transfers, oldest first, and all that run; index by the number that the table shows."""
 
     def __init__(self, transfers: Sequence[SharedTransfer]) -> None:
@@ -211,12 +211,6 @@ class TransferTable:
     def table(self) -> Table:
         headers = ("#", "object", "direction", "size", "rate", "path", "state", "why")
         return Table("Transfers", headers, [transfer.row() for transfer in self], "nothing has moved")
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def _paused_words(status: TransferStatus) -> str:

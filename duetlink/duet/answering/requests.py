@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import html
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from duetlink.attributes import KnownAttributes
@@ -22,7 +22,7 @@ from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy, literal
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.code import Code
-from duetlink.duet.display import Table, by_words, imported_pandas, visible
+from duetlink.duet.display import Listing, Table, by_words, imported_pandas, visible
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.job_log import LogLines
 from duetlink.duet.objects.preview import preview_of
@@ -376,19 +376,13 @@ def _when(moment: datetime.datetime) -> str:
     return moment.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")
 
 
-class RequestTable(Sequence[Request]):
+class RequestTable(Listing[Request]):
     """The queue as of now; index by the number that the table shows."""
-
-    def __init__(self, requests: Sequence[Request]) -> None:
-        self._requests = requests
 
     @property
     def pending(self) -> list[Request]:
         """Those without an answer, oldest first."""
-        return [request for request in self._requests if request.state == "pending"]
-
-    def __len__(self) -> int:
-        return len(self._requests)
+        return [request for request in self if request.state == "pending"]
 
     @overload
     def __getitem__(self, index: int) -> Request: ...
@@ -396,21 +390,15 @@ class RequestTable(Sequence[Request]):
     def __getitem__(self, index: slice) -> Sequence[Request]: ...
     def __getitem__(self, index: int | slice) -> Request | Sequence[Request]:
         if isinstance(index, slice) or -len(self) <= index < 0:
-            return self._requests[index]
+            return self._items[index]
         # those that were answered long ago are missing
-        place = bisect_left(self._requests, index, key=lambda request: request.number)
-        if place < len(self) and self._requests[place].number == index:
-            return self._requests[place]
-        arrived = self._requests[-1].number + 1 if self else 0
+        place = bisect_left(self._items, index, key=lambda request: request.number)
+        if place < len(self) and self._items[place].number == index:
+            return self._items[place]
+        arrived = self._items[-1].number + 1 if self else 0
         if index < arrived:
             raise IndexError(f"there is no request {index} any more: it was answered long ago")
         raise IndexError(f"there is no request {index}; {arrived} have arrived so far")
-
-    def __iter__(self) -> Iterator[Request]:
-        return iter(self._requests)
-
-    def __reversed__(self) -> Iterator[Request]:
-        return reversed(self._requests)
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row for each, by number. Raises MissingLibrary: pandas is not installed."""
@@ -447,13 +435,7 @@ class RequestTable(Sequence[Request]):
                 request.answer_reason,
                 _when(request.arrived.astimezone()),
             )
-            for request in self._requests
+            for request in self
         ]
         headers = ("#", "state", "who", "object", "what would leave", "reason", "by", "answer", "when")
         return Table("Requests", headers, rows, "no request has arrived")
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import overload
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.duet.display import Table
+from duetlink.duet.display import Listing, Table
 
 ASKING, PENDING, APPROVED, DENIED = "asking", "pending", "approved", "denied"
 WITHDRAWN, COMPLETE, FAILED = "withdrawn", "complete", "failed"
@@ -90,29 +88,13 @@ class OwnRequest:
             self._record.task.cancel()
 
 
-class OwnRequestTable(Sequence[OwnRequest]):
+class OwnRequestTable(Listing[OwnRequest]):
     """The latest 200 requests of this side, oldest first."""
-
-    def __init__(self, requests: Sequence[OwnRequest]) -> None:
-        self._requests = requests
 
     @property
     def pending(self) -> list[OwnRequest]:
         """Those without an answer."""
-        return [request for request in self._requests if request.state in WAITING]
-
-    def __len__(self) -> int:
-        return len(self._requests)
-
-    @overload
-    def __getitem__(self, index: int) -> OwnRequest: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[OwnRequest]: ...
-    def __getitem__(self, index: int | slice) -> OwnRequest | Sequence[OwnRequest]:
-        return self._requests[index]
-
-    def __iter__(self) -> Iterator[OwnRequest]:
-        return iter(self._requests)
+        return [request for request in self if request.state in WAITING]
 
     def table(self) -> Table:
         """All of them."""
@@ -129,9 +111,3 @@ class OwnRequestTable(Sequence[OwnRequest]):
         ]
         headers = ("#", "state", "object", "reason", "answer", "asked")
         return Table("Asked by you", headers, rows, "you have asked for nothing yet")
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()

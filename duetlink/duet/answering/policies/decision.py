@@ -15,7 +15,7 @@ from duetlink.duet.answering.policies.code_pattern import code_fits, is_whole
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE, OUTDATED, Policy, outdated_code, short_digest
 from duetlink.duet.answering.policies.usage import Usage
-from duetlink.duet.display import Table
+from duetlink.duet.display import Shown, Table
 
 WAIT = "wait"  # no policy matches: the request waits for the person
 
@@ -28,8 +28,8 @@ class Verdict:
     why_not: str
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+@dataclass(frozen=True, slots=True, repr=False)
+class Decision(Shown):
     """Which policy answers a request, and why none before it does. Those behind it are not in `verdicts`."""
 
     policy: Policy | None
@@ -54,12 +54,6 @@ class Decision:
         return Table(
             f"Decision: {what}", ("policy", "action", "matches", "why not"), rows, "there are no policies"
         )
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def decide(

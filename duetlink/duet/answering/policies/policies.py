@@ -15,14 +15,14 @@ from duetlink.duet.answering.policies.decision import Decision
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy
 from duetlink.duet.answering.policies.replay import Replay, replay
-from duetlink.duet.display import Table
+from duetlink.duet.display import Shown, Table
 from duetlink.errors import SettingError
 
 if TYPE_CHECKING:
     from duetlink.duet.answering.requests import Request
 
 
-class Policies(Sequence[Policy]):
+class Policies(Sequence[Policy], Shown):
     """The policies of this duet, in the order in which they are looked at. The first that matches a request
     answers it; where none does, it waits for the person. What a person has granted stays granted.
 
@@ -157,12 +157,6 @@ class Policies(Sequence[Policy]):
         ]
         headers = ("#", "name", "action", "which requests, how much", "has let out")
         return Table("Policies", headers, rows, "none: you answer every request")
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def _ending(policy: Policy, expires_s: float | None, now: datetime.datetime) -> Policy:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
 
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.decision import Decision, decide
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE, Policy
 from duetlink.duet.answering.policies.usage import Usage
-from duetlink.duet.display import Table
+from duetlink.duet.display import Listing, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,38 +26,16 @@ class Replayed:
     by: str
 
 
-class Replay(Sequence[Replayed]):
+class Replay(Listing[Replayed]):
     """Every request of a duet, by number."""
-
-    def __init__(self, replayed: Sequence[Replayed]) -> None:
-        self._replayed = replayed
-
-    def __len__(self) -> int:
-        return len(self._replayed)
-
-    @overload
-    def __getitem__(self, index: int) -> Replayed: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Replayed]: ...
-    def __getitem__(self, index: int | slice) -> Replayed | Sequence[Replayed]:
-        return self._replayed[index]
-
-    def __iter__(self) -> Iterator[Replayed]:
-        return iter(self._replayed)
 
     def table(self) -> Table:
         rows = [
             (str(one.number), one.peer, one.name, one.decision.action, one.decision.by, one.state, one.by)
-            for one in self._replayed
+            for one in self
         ]
         headers = ("#", "who", "object", "would be", "by", "was", "by")
         return Table("Policies, replayed", headers, rows, "no request has arrived")
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def replay(policies: Sequence[Policy], asked: Sequence[Incoming], zone: datetime.tzinfo | None) -> Replay:
