@@ -22,7 +22,7 @@ from duetlink.compute.operations.effects import check_lists
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.worker import rooms
 from duetlink.duet.answering.inbox import Inbox
-from duetlink.duet.answering.persistence import NothingKept, Persistence
+from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.book import PolicyBook
 from duetlink.duet.answering.programs import Programs
 from duetlink.duet.asking.asking import Asking
@@ -64,7 +64,7 @@ class Life:
     def __init__(self, settings: Settings, resumed: State | None = None) -> None:
         self.settings = settings
         self._resumed = resumed
-        self.persistence: Persistence = resumed if resumed is not None else NothingKept()
+        self.persistence = resumed if resumed is not None else Persistence()
         self.sink = Sink()
         self.state = WAITING
         self.code: str | None = None

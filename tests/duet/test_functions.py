@@ -19,7 +19,7 @@ import duetlink
 from duetlink import Policy, errors
 from duetlink.duet.answering.failure import Failure
 from duetlink.duet.answering.pace import Pace
-from duetlink.duet.answering.persistence import NothingKept
+from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
@@ -808,7 +808,7 @@ def test_what_a_policy_has_run_waits_for_the_grid_and_meanwhile_for_a_person(
 
 
 def test_it_is_pending_once_what_it_needs_is_kept(two: Pairing, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Disk(NothingKept):
+    class Disk(Persistence):
         async def written(self, *, sync: bool = True) -> None:
             asked.set()
             while not kept.is_set():

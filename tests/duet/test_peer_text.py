@@ -55,7 +55,7 @@ def request() -> Request:
     log.add([HOSTILE])
     info = AssetInfo("f()", 0, "", "", 0)
     mock = mock_words(HOSTILE, HOSTILE, HOSTILE)
-    job = FunctionJob(info, "f", "", Call([], {}), (), mock, None, log=log)
+    job = FunctionJob(info, "f", "", Call([], {}), (), mock=mock, log=log)
     job.failure = Failure("Exception", 0, HOSTILE, f"{HOSTILE}\n{HOSTILE}\n")
     now = datetime.datetime.now(datetime.UTC)
     incoming = Incoming(0, job.info, None, HOSTILE, f"{HOSTILE}\n{HOSTILE}", now, None, (), job=job)

@@ -117,27 +117,16 @@ class Job:
     is_charged: bool = field(default=False, kw_only=True)  # what it claims to cost is paid
     # by which a charge for it is found in the ledger
     key: str = field(default_factory=lambda: secrets.token_hex(8), kw_only=True)
+    mock: str = field(default="", kw_only=True)  # what it has made of mocks, in the peer's words
+    # what it claims to cost, and is charged when it is run
+    claim: Claim | None = field(default=None, kw_only=True)
     is_unasked: ClassVar[bool] = False  # it is run when it comes, to be looked at
+    is_function: ClassVar[bool] = False  # a whole function is run, and not a program of listed steps
 
     @property
     def name(self) -> str:
-        """What it is called."""
-        raise NotImplementedError
-
-    @property
-    def mock(self) -> str:
-        """What it has made of mocks, in the peer's words."""
-        return ""
-
-    @property
-    def claim(self) -> Claim | None:
-        """What it claims to cost, and is charged when it is run."""
-        return None
-
-    @property
-    def is_function(self) -> bool:
-        """Whether a whole function is run, and not a program of listed steps."""
-        return False
+        """What it is called: a program, as it is in a line."""
+        return self.info.name
 
     @property
     def steps(self) -> int:
@@ -203,11 +192,6 @@ class ProgramJob(Job):
     is_unasked: ClassVar[bool] = True
 
     @property
-    def name(self) -> str:
-        """As it is called in a line."""
-        return self.info.name
-
-    @property
     def is_paid(self) -> bool:
         """Whether it is a private statistic, for which a budget was charged before it became a job."""
         return bool(self.statistic)
@@ -235,28 +219,12 @@ class FunctionJob(Job):
     source: str
     call: Call
     inputs: tuple[Input, ...]
-    told_mock: str  # what it has made of mocks, in the peer's words
-    told_claim: Claim | None = None
+    is_function: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         """Of the function."""
         return self.function
-
-    @property
-    def is_function(self) -> bool:
-        """Whether a whole function is run, and not a program of listed steps."""
-        return True
-
-    @property
-    def mock(self) -> str:
-        """What it has made of mocks, in the peer's words."""
-        return self.told_mock
-
-    @property
-    def claim(self) -> Claim | None:
-        """What it claims to cost, and is charged when it is run."""
-        return self.told_claim
 
     @property
     def whole_assets(self) -> list[tuple[str, int]]:

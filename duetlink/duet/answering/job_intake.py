@@ -125,7 +125,7 @@ class JobIntake:
             self._check_budgets(info.lineage.assets)
             await self._check_rows(inputs)
         mock = jobs.mock_words(sent.mock_kind, sent.mock_detail, sent.mock_text)
-        return FunctionJob(info, sent.name, sent.source, call, inputs, mock, claim)
+        return FunctionJob(info, sent.name, sent.source, call, inputs, mock=mock, claim=claim)
 
     def _check_budgets(self, assets: Sequence[tuple[str, int]]) -> None:
         """Raises OperationRefused unless each can pay for a training whose account is of single rows."""

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policy import Policy
 from duetlink.duet.answering.policies.usage import Usage
-from duetlink.duet.objects.asset import AssetInfo, Content
-from duetlink.duet.objects.asset_persistence import AssetPersistence
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.kept_asset import AssetPersistence
 
 
-class Persistence(AssetPersistence, Protocol):
-    """Methods belong to the loop thread. They note how things stand now, and return at once; whoever must not
-    go on before that is on the disk awaits `written`.
+class Persistence(AssetPersistence):
+    """That of a duet that was launched without `resume`: nothing comes back.
+
+    Methods belong to the loop thread. They note how things stand now, and return at once; whoever must not go
+    on before that is on the disk awaits `written`.
     """
 
-    @property
-    def name(self) -> str:
-        """Of the state; empty: nothing is kept."""
-
-    @property
-    def ledger(self) -> Path | None:
-        """Where the budgets of private statistics are kept, beside the rest."""
+    name = ""  # of the state; empty: nothing is kept
+    ledger: Path | None = None  # where the budgets of private statistics are kept, beside the rest
 
     @property
     def failure(self) -> str:
         """Why the last write failed, in words; empty: it did not."""
+        return ""
 
     def retired(self, info: AssetInfo) -> None:
         """What was granted of a revision holds no longer."""
@@ -69,53 +66,3 @@ class Persistence(AssetPersistence, Protocol):
 
     async def close(self) -> None:
         """Write what waits and let the next kernel have it."""
-
-
-class NothingKept:
-    """The persistence of a duet that was launched without `resume`: nothing comes back."""
-
-    name = ""
-    ledger: Path | None = None
-    failure = ""
-
-    async def shared(self, info: AssetInfo, content: Content) -> None:
-        pass
-
-    def unshared(self, info: AssetInfo) -> None:
-        pass
-
-    def retired(self, info: AssetInfo) -> None:
-        pass
-
-    def policies(self, policies: Sequence[Policy], usage: Mapping[str, Usage]) -> None:
-        pass
-
-    def charged(self, policy: Policy, usage: Usage) -> None:
-        pass
-
-    def request(self, request: Incoming) -> None:
-        pass
-
-    def forgotten(self, request: Incoming) -> None:
-        pass
-
-    def keep_work(self, request: Incoming, pieces: Sequence[bytes | bytearray | memoryview]) -> None:
-        pass
-
-    def work(self, request: Incoming) -> bytes | None:
-        return None
-
-    def drop_work(self, request: Incoming) -> None:
-        pass
-
-    def granted(self, request: Incoming) -> None:
-        pass
-
-    def taken_back(self, request: Incoming) -> None:
-        pass
-
-    async def written(self, *, sync: bool = True) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass

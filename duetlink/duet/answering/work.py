@@ -38,7 +38,7 @@ def pieces(job: Job) -> Pieces:
             "function": job.function,
             "source": job.source,
             "call": function.write_call(job.call.arguments, job.call.keywords).decode(),
-            "mock": job.told_mock,
+            "mock": job.mock,
             "claim": None if job.claim is None else [job.claim.epsilon, job.claim.delta],
             "inputs": [_input(input_) for input_ in job.inputs],
         }
@@ -96,7 +96,7 @@ def _function(header: dict[str, Any], parts: list[memoryview], info: AssetInfo) 
     claim = None if header["claim"] is None else Claim(*header["claim"])
     name, source = header["function"], header["source"]
     _check(digest_of(name, source, call, [input_.known_by() for input_ in inputs], claim), info)
-    return FunctionJob(info, name, source, call, inputs, header["mock"], claim)
+    return FunctionJob(info, name, source, call, inputs, mock=header["mock"], claim=claim)
 
 
 def _read_input(told: dict[str, Any], part: memoryview) -> Input:

@@ -17,9 +17,8 @@ from duetlink.base.runtime.holdings import Holdings, Retained
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.privacy.table import Rows
 from duetlink.duet.objects.asset import AssetInfo, Content
-from duetlink.duet.objects.asset_persistence import AssetPersistence
 from duetlink.duet.objects.budget import Open
-from duetlink.duet.objects.kept_asset import KeptAsset
+from duetlink.duet.objects.kept_asset import AssetPersistence, KeptAsset
 from duetlink.duet.objects.recorder import Recorder, described
 from duetlink.errors import AssetChanged, AssetNotFound, LimitExceeded, ValueRefused
 from duetlink.net.link.link import Link

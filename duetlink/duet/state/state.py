@@ -10,6 +10,7 @@ from typing import Self
 
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.policy import Policy
 from duetlink.duet.answering.policies.usage import Usage
 from duetlink.duet.answering.states import WITHDRAWN
@@ -37,7 +38,7 @@ _FINGERPRINT_WAIT_S = 0.1
 _LAST_FINGERPRINTS_S = 5.0
 
 
-class State:
+class State(Persistence):
     """Holds the lock from `open` to `close`. Without its content, an asset waits to be shared again."""
 
     def __init__(
