@@ -30,7 +30,6 @@ from duetlink.duet.answering.states import (
     WITHDRAWN,
 )
 
-AWAITED = do.Awaited.__args__
 RUNS = 10_000  # about two seconds; 100,000 found nothing more
 STEPS = 30
 FAILURES: dict[type, tuple[Why, ...]] = {
@@ -188,7 +187,7 @@ class World:
         self.yes = yes or self.yes
         self.case, actions = self.step(self.case, event)
         self.trace.append((event, self.case.phase, actions))
-        awaited = [action for action in actions if isinstance(action, AWAITED)]
+        awaited = [action for action in actions if isinstance(action, do.Awaited)]
         check(awaited in ([], list(actions[-1:])), WAITS)
         if isinstance(event, (events.Withdrawn, events.Expired, events.Retired)):
             check(not awaited, WAITS)
@@ -318,13 +317,13 @@ def test_the_worlds_reach_every_end_and_every_way() -> None:
 # What is replaced in a copy of the machine, and the property that finds it.
 PLANTED = {
     "an offer goes out before it is recorded": (
-        "return now, (Release(asker, with_question=now.way is not Way.MESSAGE),)",
+        "return now, (do.Release(asker, with_question=now.way is not Way.MESSAGE),)",
         "return _next_offer(replace(now, offered=(*now.offered, asker)))",
         AUDITED,
     ),
     "a policy's no is told before it is recorded": (
-        "return now, (*before, settle, Record(Entries.ASKED_AND_ANSWERED, asked.asker))",
-        "return _ended(now, *before, settle, LetGo(), Reply(asked.asker, DENIED, answer.reason))",
+        "return now, (*before, settle, do.Record(Entries.ASKED_AND_ANSWERED, asked.asker))",
+        "return _ended(now, *before, settle, do.LetGo(), do.Reply(asked.asker, DENIED, answer.reason))",
         AUDITED,
     ),
     "one of two who wait hears nothing": (
@@ -333,48 +332,49 @@ PLANTED = {
         ONCE,
     ),
     "a quota is charged after the offer was made": (
-        "(*actions, Charge(Charged.RELEASE), Keep())",
-        "(*actions, Keep())",
+        "(*actions, do.Charge(Charged.RELEASE), do.Keep())",
+        "(*actions, do.Keep())",
         QUOTA,
     ),
     "a quota is not given back": (
-        "    if now.is_charged:\n        undo += (ChargeBack(Charged.RELEASE),)",
+        "    if now.is_charged:\n        undo += (do.ChargeBack(Charged.RELEASE),)",
         "",
         QUOTA,
     ),
     "a quota is kept where all have withdrawn": (
-        "back = (ChargeBack(Charged.RELEASE),) if now.is_charged else ()",
+        "back = (do.ChargeBack(Charged.RELEASE),) if now.is_charged else ()",
         "back = ()",
         QUOTA,
     ),
     "what has ended expires": (
-        "    if now.phase is not Phase.PENDING:\n        return now, ()\n    if isinstance(event, Expired)",
-        "    if isinstance(event, Expired)",
+        "    if now.phase is not Phase.PENDING:\n        return now, ()\n"
+        "    if isinstance(event, events.Expired)",
+        "    if isinstance(event, events.Expired)",
         ONCE,
     ),
     "a request is settled twice": (
-        "count = (Count(),) if now.way is Way.AGAIN else ()",
-        "count = (LetGo(), Settle(APPROVED, now.by))",
+        "count = (do.Count(),) if now.way is Way.AGAIN else ()",
+        "count = (do.LetGo(), do.Settle(APPROVED, now.by))",
         ONCE,
     ),
     "a policy that leaves it to a person grants": (
-        "            return now, (CallPerson(),)\n    return now, ()\n\n\ndef _run",
+        "            return now, (do.CallPerson(),)\n    return now, ()\n\n\ndef _run",
         "            return _grant(now, Yes('nobody'))\n    return now, ()\n\n\ndef _run",
         NO_YES,
     ),
     "a failed grant is told all the same": (
-        "    return _pending_again(now, failed.error, *undo, Settle(PENDING))",
-        "    return _tell(replace(now, phase=Phase.TELLING, outcome=APPROVED), *undo, Settle(PENDING))",
+        "    return _pending_again(now, failed.error, *undo, do.Settle(PENDING))",
+        "    return _tell(replace(now, phase=Phase.TELLING, outcome=APPROVED), *undo, do.Settle(PENDING))",
         NO_YES,
     ),
     "a withdrawal while the release is recorded is overlooked": (
-        "        case Release(asker):\n            if asker not in now.askers:",
-        "        case Release(asker):\n            now = replace(now, askers=tuple({*now.askers, asker}))\n"
-        "            if False:",
+        "        case do.Release(asker):\n            if asker not in now.askers:",
+        "        case do.Release(asker):\n"
+        "            now = replace(now, askers=tuple({*now.askers, asker}))\n            if False:",
         TAKEN_BACK,
     ),
     "a release is charged beside its run": (
-        "now, back = replace(now, run_is_charged=False), (ChargeBack(Charged.RUN),)",
+        "now, back = replace(now, run_is_charged=False), (do.ChargeBack(Charged.RUN),)",
         "back = ()",
         QUOTA,
     ),
@@ -384,18 +384,18 @@ PLANTED = {
         QUOTA,
     ),
     "a failed run is told without a word of its policy": (
-        "waits = CallPerson() if event.told is None else KeepFailure(event.told.by, event.told.reason)",
-        "waits = KeepFailure('policy p', 'it failed')",
+        "waits = do.CallPerson() if event.told is None else do.KeepFailure(event.told.by, event.told.reason)",
+        "waits = do.KeepFailure('policy p', 'it failed')",
         NO_WORD,
     ),
     "an offer that nobody was told of stays": (
-        "back = (TakeBackOffer(asker),) if asker in now.offered else ()",
+        "back = (do.TakeBackOffer(asker),) if asker in now.offered else ()",
         "back = ()",
         TAKEN_BACK,
     ),
     "a denial is awaited after an interrupt": (
         "    if now.way is Way.REPLY:\n        return _not_replied(now, failed, undo)",
-        "    if now.way is Way.REPLY:\n        return now, (*undo, Record(Entries.ASKED_AND_ANSWERED))",
+        "    if now.way is Way.REPLY:\n        return now, (*undo, do.Record(Entries.ASKED_AND_ANSWERED))",
         WAITS,
     ),
 }

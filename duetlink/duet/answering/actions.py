@@ -1,4 +1,4 @@
-"""What is to be done about a request. Those of `Awaited` take time and can fail; the others do not."""
+"""What is to be done about a request. The kinds of `Awaited` take time and can fail; the others do not."""
 
 from __future__ import annotations
 
@@ -22,8 +22,18 @@ class Entries(enum.Enum):
     ASKED_AND_ANSWERED = "asked and answered"
 
 
+class Action:
+    __slots__ = ()
+
+
+class Awaited(Action):
+    """It takes time, and can fail."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(Action):
     """The request is in this state now: persistence and whoever watches hear of it."""
 
     state: str
@@ -32,34 +42,34 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class Count(Action):
     """It was asked once more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(Action):
     what: Charged
 
 
 @dataclass(frozen=True, slots=True)
-class ChargeBack:
+class ChargeBack(Action):
     what: Charged
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Action):
     """From now on this yes answers the peer when it asks again."""
 
     by: str
 
 
 @dataclass(frozen=True, slots=True)
-class TakeBackGrant:
+class TakeBackGrant(Action):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class TakeBackOffer:
+class TakeBackOffer(Action):
     """Nobody was told of this offer: nothing of it has left, nor will."""
 
     asker: bytes
@@ -67,21 +77,21 @@ class TakeBackOffer:
 
 
 @dataclass(frozen=True, slots=True)
-class EndTransfer:
+class EndTransfer(Action):
     """The asker knows of the offer, and wants it no longer."""
 
     asker: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Note(Action):
     """Write into the audit log what has happened already."""
 
     what: Entries
 
 
 @dataclass(frozen=True, slots=True)
-class Notify:
+class Notify(Action):
     """Send an answer, and wait for no reply."""
 
     asker: bytes
@@ -90,7 +100,7 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Action):
     """Answer the question in its own reply."""
 
     asker: bytes
@@ -99,49 +109,49 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(Action):
     """Show on this side what a policy has answered."""
 
 
 @dataclass(frozen=True, slots=True)
-class CallPerson:
+class CallPerson(Action):
     """The request waits for a person from now on."""
 
 
 @dataclass(frozen=True, slots=True)
-class StartTimer:
+class StartTimer(Action):
     """Where the peer has said until when it may be answered."""
 
 
 @dataclass(frozen=True, slots=True)
-class StartFunction:
+class StartFunction(Action):
     by: str
 
 
 @dataclass(frozen=True, slots=True)
-class Decide:
+class Decide(Action):
     """Let the policies look at it; what they say comes back as `Answered`."""
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class LetGo(Action):
     """The request has ended: nobody needs its content any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Raise:
+class Raise(Action):
     """Tell whoever has caused this that it failed."""
 
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Awaited):
     """Wait until what was charged and granted is on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeepFailure:
+class KeepFailure(Awaited):
     """As `Keep`, before the peer hears that its function has failed: that tells it something, too."""
 
     by: str
@@ -149,12 +159,12 @@ class KeepFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeOffer:
+class MakeOffer(Awaited):
     asker: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Release(Awaited):
     """Record that the offer goes out; from then on it may. `with_question`: that it was asked as well."""
 
     asker: bytes
@@ -162,7 +172,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(Awaited):
     """Write into the audit log; Done means that it is on the disk. `is_first`: nothing waited before."""
 
     what: Entries
@@ -171,33 +181,9 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(Awaited):
     """Send an answer, and wait until the peer has it."""
 
     asker: bytes
     state: str
     reason: str
-
-
-Awaited = Keep | KeepFailure | MakeOffer | Release | Record | Tell
-AtOnce = (
-    Settle
-    | Count
-    | Charge
-    | ChargeBack
-    | Grant
-    | TakeBackGrant
-    | TakeBackOffer
-    | EndTransfer
-    | Note
-    | Notify
-    | Reply
-    | Announce
-    | CallPerson
-    | StartTimer
-    | StartFunction
-    | Decide
-    | LetGo
-    | Raise
-)
-Action = AtOnce | Awaited

@@ -39,8 +39,12 @@ class Fail:
     reason: str
 
 
+class Event:
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Event):
     """For the first time, or again after a restart. `answer` is a policy's or a budget's; None: a person is
     to answer. What has to be run first and was not `is_unmade`; a program `runs` in any case, to be looked
     at.
@@ -53,7 +57,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedAgain:
+class AskedAgain(Event):
     """For what this peer was granted before; the yes that stands answers."""
 
     asker: bytes
@@ -61,14 +65,14 @@ class AskedAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Event):
     """Another question for the same thing, while the request is pending."""
 
     asker: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Event):
     """A person has decided, or the policies have looked again."""
 
     answer: Yes | No | Fail | None
@@ -76,68 +80,51 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionMade:
+class FunctionMade(Event):
     """A function that a policy has had run is there to be decided about."""
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionFailed:
+class FunctionFailed(Event):
     """One that a policy has had run has failed; `told` where that policy says so, else a person decides."""
 
     told: Fail | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionLost:
+class FunctionLost(Event):
     """It could not be run, or was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawn:
+class Withdrawn(Event):
     asker: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class PeerGone:
+class PeerGone(Event):
     """Whoever asked will hear nothing any more; somebody in its place may ask again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class Expired(Event):
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
+class Retired(Event):
     """What was asked for is no longer offered."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Done(Event):
     action: Awaited
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Event):
     action: Awaited
     why: Why
     error: BaseException
-
-
-Event = (
-    Asked
-    | AskedAgain
-    | Joined
-    | Answered
-    | FunctionMade
-    | FunctionFailed
-    | FunctionLost
-    | Withdrawn
-    | PeerGone
-    | Expired
-    | Retired
-    | Done
-    | Failed
-)

@@ -74,55 +74,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from duetlink.duet.answering.actions import (
-    Action,
-    Announce,
-    CallPerson,
-    Charge,
-    ChargeBack,
-    Charged,
-    Count,
-    Decide,
-    EndTransfer,
-    Entries,
-    Grant,
-    Keep,
-    KeepFailure,
-    LetGo,
-    MakeOffer,
-    Note,
-    Notify,
-    Raise,
-    Record,
-    Release,
-    Reply,
-    Settle,
-    StartFunction,
-    StartTimer,
-    TakeBackGrant,
-    TakeBackOffer,
-    Tell,
-)
-from duetlink.duet.answering.events import (
-    Answered,
-    Asked,
-    AskedAgain,
-    Done,
-    Event,
-    Expired,
-    Fail,
-    Failed,
-    FunctionFailed,
-    FunctionLost,
-    FunctionMade,
-    Joined,
-    No,
-    PeerGone,
-    Retired,
-    Why,
-    Withdrawn,
-    Yes,
-)
+from duetlink.duet.answering import actions as do
+from duetlink.duet.answering import events
+from duetlink.duet.answering.actions import Action, Charged, Entries
+from duetlink.duet.answering.events import Event, Fail, No, Why, Yes
 from duetlink.duet.answering.states import (
     APPROVED,
     DENIED,
@@ -170,7 +125,7 @@ class Case:
     reason: str = ""
     is_charged: bool = False  # for the release
     run_is_charged: bool = False
-    ends: Expired | Retired | None = None  # once it is pending again
+    ends: events.Expired | events.Retired | None = None  # once it is pending again
     error: BaseException | None = None  # for whoever caused the telling
 
 
@@ -180,23 +135,23 @@ Step = tuple[Case, tuple[Action, ...]]
 def step(now: Case, event: Event) -> Step:
     """What `event` makes of the case, and what is to be done about it."""
     match event:
-        case Done():
+        case events.Done():
             return _done(now, event)
-        case Failed():
+        case events.Failed():
             return _failed(now, event)
-        case FunctionMade() | FunctionFailed() | FunctionLost():
+        case events.FunctionMade() | events.FunctionFailed() | events.FunctionLost():
             return _function(now, event)
-        case Withdrawn(asker):
+        case events.Withdrawn(asker):
             return _withdrawn(now, asker)
-        case Expired() | Retired():
+        case events.Expired() | events.Retired():
             return _ends(now, event)
-        case PeerGone():
+        case events.PeerGone():
             return (replace(now, askers=()) if now.phase is Phase.PENDING else now), ()
     if now.phase is Phase.PENDING:
         return _while_pending(now, event)
-    if now.phase is Phase.NEW and isinstance(event, Asked):
+    if now.phase is Phase.NEW and isinstance(event, events.Asked):
         return _asked(now, event)
-    if now.phase is Phase.NEW and isinstance(event, AskedAgain):
+    if now.phase is Phase.NEW and isinstance(event, events.AskedAgain):
         return _grant(replace(now, way=Way.AGAIN, askers=(event.asker,)), event.yes)
     return now, ()
 
@@ -204,13 +159,13 @@ def step(now: Case, event: Event) -> Step:
 # -- a question, and the answer to it ------------------------------------------------------------------------
 
 
-def _asked(now: Case, asked: Asked, *before: Action) -> Step:
+def _asked(now: Case, asked: events.Asked, *before: Action) -> Step:
     now = replace(now, askers=(asked.asker,), way=Way.REPLY)
     answer = asked.answer
     if isinstance(answer, No):
         now = replace(now, phase=Phase.REFUSING, outcome=DENIED, by=answer.by, reason=answer.reason)
-        settle = Settle(DENIED, answer.by, answer.reason)
-        return now, (*before, settle, Record(Entries.ASKED_AND_ANSWERED, asked.asker))
+        settle = do.Settle(DENIED, answer.by, answer.reason)
+        return now, (*before, settle, do.Record(Entries.ASKED_AND_ANSWERED, asked.asker))
     if isinstance(answer, Yes) and not asked.is_unmade:
         return _grant(now, answer, *before)
     now = replace(now, phase=Phase.PENDING)
@@ -218,37 +173,37 @@ def _asked(now: Case, asked: Asked, *before: Action) -> Step:
         now, run = _run(now, answer)
         before = (*before, *run)
     elif asked.runs:
-        before = (*before, StartFunction(""))
-    record = Record(Entries.ASKED, asked.asker, is_first=True)
-    return now, (*before, CallPerson(), StartTimer(), record)
+        before = (*before, do.StartFunction(""))
+    record = do.Record(Entries.ASKED, asked.asker, is_first=True)
+    return now, (*before, do.CallPerson(), do.StartTimer(), record)
 
 
 def _while_pending(now: Case, event: Event) -> Step:
     match event:
-        case Asked() if not now.askers:
-            return _asked(now, event, Count())
-        case Joined(asker):
+        case events.Asked() if not now.askers:
+            return _asked(now, event, do.Count())
+        case events.Joined(asker):
             now = replace(now, askers=(*now.askers, asker))
-            return now, (Count(), Record(Entries.ASKED, asker))
-        case Answered(No(by, reason)):
+            return now, (do.Count(), do.Record(Entries.ASKED, asker))
+        case events.Answered(No(by, reason)):
             return _refuse(now, DENIED, by, reason)
-        case Answered(Fail(by, reason)):
+        case events.Answered(Fail(by, reason)):
             return _refuse(now, FAILED, by, reason)
-        case Answered(Yes() as yes, is_unmade):
+        case events.Answered(Yes() as yes, is_unmade):
             if is_unmade:
                 return _run(now, yes)
             back: tuple[Action, ...] = ()
             if yes.is_charged and now.run_is_charged:  # the release costs what its run did
-                now, back = replace(now, run_is_charged=False), (ChargeBack(Charged.RUN),)
+                now, back = replace(now, run_is_charged=False), (do.ChargeBack(Charged.RUN),)
             return _grant(replace(now, way=Way.MESSAGE if now.askers else Way.NOBODY), yes, *back)
-        case Answered(None):
-            return now, (CallPerson(),)
+        case events.Answered(None):
+            return now, (do.CallPerson(),)
     return now, ()
 
 
 def _run(now: Case, yes: Yes) -> Step:
-    charge = (Charge(Charged.RUN),) if yes.is_charged else ()
-    return replace(now, run_is_charged=yes.is_charged), (*charge, StartFunction(yes.by))
+    charge = (do.Charge(Charged.RUN),) if yes.is_charged else ()
+    return replace(now, run_is_charged=yes.is_charged), (*charge, do.StartFunction(yes.by))
 
 
 def _refuse(
@@ -256,24 +211,24 @@ def _refuse(
 ) -> Step:
     """The answer is no, or that the function has failed: all who wait are told."""
     now = replace(now, phase=Phase.TELLING, outcome=outcome, by=by, reason=reason, error=error)
-    return _tell(now, *before, Settle(outcome, by, reason), Note(Entries.ANSWERED))
+    return _tell(now, *before, do.Settle(outcome, by, reason), do.Note(Entries.ANSWERED))
 
 
-def _function(now: Case, event: FunctionMade | FunctionFailed | FunctionLost) -> Step:
+def _function(now: Case, event: events.FunctionMade | events.FunctionFailed | events.FunctionLost) -> Step:
     """What a policy has had run has ended. Whether it is answered tells the peer a bit about what was made,
     and so does when it is withdrawn: a run counts, unless it was none, or a person has answered meanwhile.
     """
     is_pending = now.phase is Phase.PENDING
-    if isinstance(event, FunctionFailed):
+    if isinstance(event, events.FunctionFailed):
         now = replace(now, run_is_charged=False)  # for good: another run is charged anew
-        waits = CallPerson() if event.told is None else KeepFailure(event.told.by, event.told.reason)
+        waits = do.CallPerson() if event.told is None else do.KeepFailure(event.told.by, event.told.reason)
         return now, (waits,) if is_pending else ()
-    if isinstance(event, FunctionMade) and is_pending:
-        return now, (Decide() if now.askers else CallPerson(),)
+    if isinstance(event, events.FunctionMade) and is_pending:
+        return now, (do.Decide() if now.askers else do.CallPerson(),)
     if not now.run_is_charged or now.outcome in (WITHDRAWN, EXPIRED):
-        return now, (CallPerson(),) if is_pending else ()
+        return now, (do.CallPerson(),) if is_pending else ()
     now = replace(now, run_is_charged=False)
-    return now, (ChargeBack(Charged.RUN), *((CallPerson(),) if is_pending else ()))
+    return now, (do.ChargeBack(Charged.RUN), *((do.CallPerson(),) if is_pending else ()))
 
 
 # -- a yes ---------------------------------------------------------------------------------------------------
@@ -282,80 +237,80 @@ def _function(now: Case, event: FunctionMade | FunctionFailed | FunctionLost) ->
 def _grant(now: Case, yes: Yes, *before: Action) -> Step:
     """Nothing is awaited between a policy's yes and its charge: two requests do not spend one quota."""
     now = replace(now, phase=Phase.GRANTING, outcome=APPROVED, by=yes.by, is_charged=yes.is_charged)
-    actions = before if now.way is Way.AGAIN else (*before, Settle(APPROVED, yes.by))
+    actions = before if now.way is Way.AGAIN else (*before, do.Settle(APPROVED, yes.by))
     if yes.is_charged:
-        return now, (*actions, Charge(Charged.RELEASE), Keep())
+        return now, (*actions, do.Charge(Charged.RELEASE), do.Keep())
     if now.way in (Way.REPLY, Way.AGAIN):
         return _next_offer(now, *actions)
-    return now, (*actions, Grant(yes.by), Keep())
+    return now, (*actions, do.Grant(yes.by), do.Keep())
 
 
 def _next_offer(now: Case, *before: Action) -> Step:
     for asker in now.askers:
         if asker not in now.offered:
-            return now, (*before, MakeOffer(asker))
+            return now, (*before, do.MakeOffer(asker))
     if now.way is Way.NOBODY:
-        return now, (*before, Record(Entries.ANSWERED))
+        return now, (*before, do.Record(Entries.ANSWERED))
     if not now.askers:
         return _all_withdrawn(now, *before)
-    granted = () if now.by == PERSON else (Grant(now.by),)  # a person's was there before
+    granted = () if now.by == PERSON else (do.Grant(now.by),)  # a person's was there before
     if now.way is Way.MESSAGE:
         return _tell(replace(now, phase=Phase.TELLING), *before, *granted)
-    count = (Count(),) if now.way is Way.AGAIN else ()
-    reply = Reply(now.askers[0], APPROVED)
-    return _ended(now, *before, *granted, *count, Announce(), LetGo(), reply)
+    count = (do.Count(),) if now.way is Way.AGAIN else ()
+    reply = do.Reply(now.askers[0], APPROVED)
+    return _ended(now, *before, *granted, *count, do.Announce(), do.LetGo(), reply)
 
 
 def _all_withdrawn(now: Case, *before: Action) -> Step:
-    back = (ChargeBack(Charged.RELEASE),) if now.is_charged else ()
+    back = (do.ChargeBack(Charged.RELEASE),) if now.is_charged else ()
     if now.way is Way.AGAIN:
-        return _ended(now, *before, *back, LetGo(), Reply(b"", DENIED, _GIVEN_UP))
-    reply = (Reply(b"", DENIED, _GIVEN_UP),) if now.way is Way.REPLY else ()
-    settled = Settle(WITHDRAWN), Note(Entries.WITHDRAWN), LetGo()
+        return _ended(now, *before, *back, do.LetGo(), do.Reply(b"", DENIED, _GIVEN_UP))
+    reply = (do.Reply(b"", DENIED, _GIVEN_UP),) if now.way is Way.REPLY else ()
+    settled = do.Settle(WITHDRAWN), do.Note(Entries.WITHDRAWN), do.LetGo()
     return _ended(replace(now, outcome=WITHDRAWN), *before, *back, *settled, *reply)
 
 
-def _not_granted(now: Case, failed: Failed) -> Step:
+def _not_granted(now: Case, failed: events.Failed) -> Step:
     """An offer was not made, or not recorded: nobody has been told of any."""
-    undo: tuple[Action, ...] = tuple(TakeBackOffer(asker, failed.error) for asker in now.offered)
-    if isinstance(failed.action, Release):
-        undo += (TakeBackOffer(failed.action.asker, failed.error),)
+    undo: tuple[Action, ...] = tuple(do.TakeBackOffer(asker, failed.error) for asker in now.offered)
+    if isinstance(failed.action, do.Release):
+        undo += (do.TakeBackOffer(failed.action.asker, failed.error),)
     if now.is_charged:
-        undo += (ChargeBack(Charged.RELEASE),)
+        undo += (do.ChargeBack(Charged.RELEASE),)
     now = replace(now, offered=(), is_charged=False)
     if now.way is Way.REPLY:
         return _not_replied(now, failed, undo)
     if now.way is Way.AGAIN:
-        return _ended(now, *undo, LetGo(), _denied_or_raised(now, failed))
+        return _ended(now, *undo, do.LetGo(), _denied_or_raised(now, failed))
     if failed.why is Why.GONE:
         words = str(failed.error)
-        return _refuse(now, DENIED, now.by, words, *undo, TakeBackGrant(), error=failed.error)
+        return _refuse(now, DENIED, now.by, words, *undo, do.TakeBackGrant(), error=failed.error)
     if failed.why is not Why.OTHER:
-        undo += (TakeBackGrant(),)
+        undo += (do.TakeBackGrant(),)
     now = replace(now, phase=Phase.PENDING, outcome=PENDING, by="")
-    return _pending_again(now, failed.error, *undo, Settle(PENDING))
+    return _pending_again(now, failed.error, *undo, do.Settle(PENDING))
 
 
-def _not_replied(now: Case, failed: Failed, undo: tuple[Action, ...]) -> Step:
+def _not_replied(now: Case, failed: events.Failed, undo: tuple[Action, ...]) -> Step:
     """The request is denied: a person would not look at it."""
     if failed.why is Why.INTERRUPTED:
-        notes = Note(Entries.ASKED), Note(Entries.WITHDRAWN)
+        notes = do.Note(Entries.ASKED), do.Note(Entries.WITHDRAWN)
         now = replace(now, outcome=WITHDRAWN)
-        return _ended(now, *undo, Settle(WITHDRAWN), *notes, LetGo(), Raise(failed.error))
+        return _ended(now, *undo, do.Settle(WITHDRAWN), *notes, do.LetGo(), do.Raise(failed.error))
     if failed.why is Why.AUDIT:
-        denied = Settle(DENIED, "", NO_LOG), LetGo(), Reply(_asker(now), DENIED, NO_LOG)
+        denied = do.Settle(DENIED, "", NO_LOG), do.LetGo(), do.Reply(_asker(now), DENIED, NO_LOG)
         return _ended(replace(now, outcome=DENIED), *undo, *denied)
     words = str(failed.error)
     now = replace(now, phase=Phase.REFUSING, outcome=DENIED, reason=words, error=failed.error)
-    return now, (*undo, Settle(DENIED, now.by, words), Record(Entries.ASKED_AND_ANSWERED, _asker(now)))
+    return now, (*undo, do.Settle(DENIED, now.by, words), do.Record(Entries.ASKED_AND_ANSWERED, _asker(now)))
 
 
 def _pending_again(now: Case, error: BaseException, *before: Action) -> Step:
-    raised = Raise(error)
+    raised = do.Raise(error)
     if now.ends is not None:
         now, actions = _ends(now, now.ends)
     elif now.way is Way.MESSAGE and not now.askers:
-        settled = Settle(WITHDRAWN), Note(Entries.WITHDRAWN), LetGo()
+        settled = do.Settle(WITHDRAWN), do.Note(Entries.WITHDRAWN), do.LetGo()
         now, actions = _ended(replace(now, outcome=WITHDRAWN), *settled)
     else:
         actions = ()
@@ -365,72 +320,72 @@ def _pending_again(now: Case, error: BaseException, *before: Action) -> Step:
 # -- what became of an action --------------------------------------------------------------------------------
 
 
-def _done(now: Case, done: Done) -> Step:
+def _done(now: Case, done: events.Done) -> Step:
     match done.action:
-        case Keep():
+        case do.Keep():
             return _next_offer(now)
-        case MakeOffer(asker):
+        case do.MakeOffer(asker):
             if asker not in now.askers:
-                return _next_offer(now, TakeBackOffer(asker))
-            return now, (Release(asker, with_question=now.way is not Way.MESSAGE),)
-        case Release(asker):
+                return _next_offer(now, do.TakeBackOffer(asker))
+            return now, (do.Release(asker, with_question=now.way is not Way.MESSAGE),)
+        case do.Release(asker):
             if asker not in now.askers:
-                return _next_offer(now, TakeBackOffer(asker))
+                return _next_offer(now, do.TakeBackOffer(asker))
             return _next_offer(replace(now, offered=(*now.offered, asker)))
-        case Tell(asker):
+        case do.Tell(asker):
             return _told(now, asker)
-        case KeepFailure(by, reason):
+        case do.KeepFailure(by, reason):
             return _refuse(now, FAILED, by, reason) if now.phase is Phase.PENDING else (now, ())
-        case Record(Entries.ASKED, asker):
-            return now, (Reply(asker, PENDING),)
-        case Record(_, asker) if now.phase is Phase.REFUSING:
-            announce = () if now.error is not None else (Announce(),)
-            return _ended(now, *announce, LetGo(), Reply(asker, DENIED, now.reason))
-        case Record():
-            return _ended(now, Announce(), LetGo())
+        case do.Record(Entries.ASKED, asker):
+            return now, (do.Reply(asker, PENDING),)
+        case do.Record(_, asker) if now.phase is Phase.REFUSING:
+            announce = () if now.error is not None else (do.Announce(),)
+            return _ended(now, *announce, do.LetGo(), do.Reply(asker, DENIED, now.reason))
+        case do.Record():
+            return _ended(now, do.Announce(), do.LetGo())
     return now, ()
 
 
-def _failed(now: Case, failed: Failed) -> Step:
+def _failed(now: Case, failed: events.Failed) -> Step:
     match failed.action:
-        case Record(Entries.ASKED, asker, is_first):
+        case do.Record(Entries.ASKED, asker, is_first):
             return _not_recorded(now, failed, asker, is_first)
-        case Record() if now.phase is Phase.REFUSING:
-            return _ended(now, LetGo(), _denied_or_raised(now, failed))
-        case Tell(asker):
+        case do.Record() if now.phase is Phase.REFUSING:
+            return _ended(now, do.LetGo(), _denied_or_raised(now, failed))
+        case do.Tell(asker):
             now = replace(now, error=now.error or failed.error)
-            ended = (EndTransfer(asker),) if now.outcome == APPROVED else ()
+            ended = (do.EndTransfer(asker),) if now.outcome == APPROVED else ()
             if failed.why is Why.INTERRUPTED:  # nothing may be awaited any more
-                others = tuple(Notify(other, now.outcome, now.reason) for other in now.askers[1:])
-                return _ended(now, *ended, *others, LetGo(), Raise(failed.error))
+                others = tuple(do.Notify(other, now.outcome, now.reason) for other in now.askers[1:])
+                return _ended(now, *ended, *others, do.LetGo(), do.Raise(failed.error))
             return _told(now, asker, *ended)
-        case KeepFailure():
-            waits = (CallPerson(),) if now.phase is Phase.PENDING else ()
-            return now, (*waits, Raise(failed.error))
+        case do.KeepFailure():
+            waits = (do.CallPerson(),) if now.phase is Phase.PENDING else ()
+            return now, (*waits, do.Raise(failed.error))
     return _not_granted(now, failed)
 
 
-def _not_recorded(now: Case, failed: Failed, asker: bytes, is_first: bool) -> Step:
+def _not_recorded(now: Case, failed: events.Failed, asker: bytes, is_first: bool) -> Step:
     if failed.why is not Why.AUDIT:
-        return now, (Raise(failed.error),)
+        return now, (do.Raise(failed.error),)
     if now.phase in (Phase.TELLING, Phase.ENDED):  # a message answers it, or has
-        return now, (Reply(asker, PENDING),)
-    reply = Reply(asker, DENIED, NO_LOG)
+        return now, (do.Reply(asker, PENDING),)
+    reply = do.Reply(asker, DENIED, NO_LOG)
     if now.phase is Phase.GRANTING:
         now, back = _withdrawn(now, asker)
         return now, (*back, reply)
     now = replace(now, askers=tuple(other for other in now.askers if other != asker))
     if not is_first:
         return now, (reply,)
-    others = tuple(Notify(other, DENIED, NO_LOG) for other in now.askers)
+    others = tuple(do.Notify(other, DENIED, NO_LOG) for other in now.askers)
     now = replace(now, outcome=DENIED)
-    return _ended(now, Settle(DENIED, "", NO_LOG), *others, LetGo(), reply)
+    return _ended(now, do.Settle(DENIED, "", NO_LOG), *others, do.LetGo(), reply)
 
 
-def _denied_or_raised(now: Case, failed: Failed) -> Action:
+def _denied_or_raised(now: Case, failed: events.Failed) -> Action:
     if failed.why is Why.AUDIT:
-        return Reply(_asker(now), DENIED, NO_LOG)
-    return Raise(failed.error)
+        return do.Reply(_asker(now), DENIED, NO_LOG)
+    return do.Raise(failed.error)
 
 
 def _asker(now: Case) -> bytes:
@@ -441,11 +396,11 @@ def _asker(now: Case) -> bytes:
 def _tell(now: Case, *before: Action) -> Step:
     """The next who waits, or the end."""
     if now.askers:
-        return now, (*before, Tell(now.askers[0], now.outcome, now.reason))
+        return now, (*before, do.Tell(now.askers[0], now.outcome, now.reason))
     if now.error is not None:
-        return _ended(now, *before, LetGo(), Raise(now.error))
-    announce = () if now.outcome == FAILED else (Announce(),)
-    return _ended(now, *before, *announce, LetGo())
+        return _ended(now, *before, do.LetGo(), do.Raise(now.error))
+    announce = () if now.outcome == FAILED else (do.Announce(),)
+    return _ended(now, *before, *announce, do.LetGo())
 
 
 def _told(now: Case, asker: bytes, *before: Action) -> Step:
@@ -462,33 +417,33 @@ def _ended(now: Case, *actions: Action) -> Step:
 
 def _withdrawn(now: Case, asker: bytes) -> Step:
     if now.phase is Phase.ENDED:
-        return now, (EndTransfer(asker),) if now.outcome == APPROVED else ()
+        return now, (do.EndTransfer(asker),) if now.outcome == APPROVED else ()
     if asker not in now.askers:
         return now, ()
     if now.phase is Phase.TELLING and asker == now.askers[0]:  # the message is on its way
-        return now, (EndTransfer(asker),) if now.outcome == APPROVED else ()
-    back = (TakeBackOffer(asker),) if asker in now.offered else ()
+        return now, (do.EndTransfer(asker),) if now.outcome == APPROVED else ()
+    back = (do.TakeBackOffer(asker),) if asker in now.offered else ()
     now = replace(
         now,
         askers=tuple(other for other in now.askers if other != asker),
         offered=tuple(other for other in now.offered if other != asker),
     )
     if now.phase is Phase.PENDING and not now.askers:
-        settled = Settle(WITHDRAWN), Note(Entries.WITHDRAWN), LetGo()
+        settled = do.Settle(WITHDRAWN), do.Note(Entries.WITHDRAWN), do.LetGo()
         return _ended(replace(now, outcome=WITHDRAWN), *settled)
     return now, back
 
 
-def _ends(now: Case, event: Expired | Retired) -> Step:
+def _ends(now: Case, event: events.Expired | events.Retired) -> Step:
     if now.phase is Phase.GRANTING:
         return replace(now, ends=event), ()
     if now.phase is not Phase.PENDING:
         return now, ()
-    if isinstance(event, Expired):
-        settled = Settle(EXPIRED), Note(Entries.WITHDRAWN)
+    if isinstance(event, events.Expired):
+        settled = do.Settle(EXPIRED), do.Note(Entries.WITHDRAWN)
         now = replace(now, outcome=EXPIRED)
     else:
-        settled = Settle(DENIED, PERSON, event.reason), Note(Entries.ANSWERED)
+        settled = do.Settle(DENIED, PERSON, event.reason), do.Note(Entries.ANSWERED)
         now = replace(now, outcome=DENIED)
-    told = tuple(Notify(asker, DENIED, event.reason) for asker in now.askers)
-    return _ended(now, *settled, *told, LetGo())
+    told = tuple(do.Notify(asker, DENIED, event.reason) for asker in now.askers)
+    return _ended(now, *settled, *told, do.LetGo())

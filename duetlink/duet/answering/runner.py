@@ -101,9 +101,7 @@ class Runner:
                         raise error
                     case do.Decide():
                         following = self.decide(handling)
-                    case (
-                        do.Keep() | do.KeepFailure() | do.MakeOffer() | do.Release() | do.Record() | do.Tell()
-                    ):
+                    case do.Awaited():
                         following = await self._attempt(handling, action)
                     case _:
                         self._perform(handling, action)
