@@ -56,7 +56,7 @@ FLOORS = {
     "compute": (("prep",), ("operations",), ("mocks", "privacy"), ("worker",)),
     "duet": (
         ("cell", "display", "examination"),
-        ("audit", "code", "compression", "open_duets", "statistics", "status"),
+        ("audit", "code", "compression", "open_duets", "statistics"),
         ("objects",),
         ("asking", "answering"),
         ("state", "store", "ports"),

@@ -38,8 +38,7 @@ from duetlink.duet.objects.offering import Offering
 from duetlink.duet.objects.progress import Progress
 from duetlink.duet.open_duets import OpenDuets
 from duetlink.duet.ports import OpenPort, PortTable, SharedPort
-from duetlink.duet.statistics import ShownStatistics, milliseconds
-from duetlink.duet.status import DuetStatus
+from duetlink.duet.statistics import DuetStatus, ShownStatistics, milliseconds
 from duetlink.duet.store import Asset, Store
 from duetlink.duet.transfers import SharedTransfer, TransferTable
 from duetlink.errors import (

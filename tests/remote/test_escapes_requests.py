@@ -398,7 +398,7 @@ def test_programs_are_counted_before_they_are_pulled(
     with pytest.raises(errors.DuetError) as refused:
         attacker.ask(program=pb.ProgramBody(offer=offer))
     assert isinstance(refused.value, (errors.ValueRefused, errors.LocalProtocolError, errors.LimitExceeded))
-    monkeypatch.setattr(life_of(bench.owner).inbox._arrivals._intake, "_limit_bytes", 500_000)
+    monkeypatch.setattr(life_of(bench.owner).inbox._intake, "_limit_bytes", 500_000)
     attacker.record(*([400 + i, "operator.add", [[3], f"{i} {'x' * 10_000}"]] for i in range(60)))
     waits = 0
     with pytest.raises(errors.ValueRefused, match="may hold 500,000 bytes"):

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, Self
 
 from duetlink.base.events import RoomEnded, RoomRefused, RoomStarted, Word, emit
-from duetlink.compute.worker import allowance, endings, failures, usage
+from duetlink.compute.worker import endings, failures, usage
 from duetlink.compute.worker.calls import Call, Calls, Reply
 from duetlink.compute.worker.channel import Channel
 from duetlink.compute.worker.desks import DESKS
@@ -176,7 +176,7 @@ class Room:
             raise self._error()
         number = self._calls.next_number()
         if lasting:
-            allowance.raise_for(self.pid, fds)
+            usage.allow_mapped(self.pid, fds)
         self._send({"call": number, "command": command}, content, fds)
         wall_s = self.limits.wall_s if timeout_s is None else timeout_s
         call = self._calls.add(number, wall_s, memory=memory)

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from duetlink.base.events import Sink
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering import work
-from duetlink.duet.answering.arrivals import Arrival, Arrivals
 from duetlink.duet.answering.events import (
     Answered,
     Asked,
@@ -32,7 +31,7 @@ from duetlink.duet.answering.grants import Grants
 from duetlink.duet.answering.handling import Asker, Handling
 from duetlink.duet.answering.incoming import Incoming, utc_now
 from duetlink.duet.answering.job import Job, ProgramJob
-from duetlink.duet.answering.job_intake import JobIntake
+from duetlink.duet.answering.job_intake import Arrival, JobIntake
 from duetlink.duet.answering.jobs import Jobs
 from duetlink.duet.answering.machine import Phase
 from duetlink.duet.answering.pace import Pace
@@ -90,8 +89,9 @@ class Inbox:
         self.programs = programs
         self.planned_charges = programs.planned_charges
         self.jobs = Jobs(catalogue, settings, recorder, decoding, sink, programs)
-        intake = JobIntake(catalogue, programs, settings.max_received_bytes, self._held_bytes, self._is_paid)
-        self._arrivals = Arrivals(catalogue, intake)
+        self._intake = JobIntake(
+            catalogue, programs, settings.max_received_bytes, self._held_bytes, self._is_paid
+        )
         self._persistence = persistence
         self._grants = Grants(persistence)
         self._releases = Releases(catalogue, recorder)
@@ -119,7 +119,7 @@ class Inbox:
         """Answer this peer."""
         self._link = link
         self.jobs.attach(link)
-        self._arrivals.attach(link)
+        self._intake.attach(link)
         self._releases.attach(link)
         link.rpc.handle(pb.Ask, self._asked)
         link.rpc.notice(pb.Withdraw, self._withdrawn)
@@ -210,7 +210,7 @@ class Inbox:
         self._check_number(ask.request_id)
         try:
             async with self._statistics if ask.statistic else contextlib.nullcontext():
-                arrival = await self._arrivals.take(ask)
+                arrival = await self._intake.take(ask)
                 self._check_number(ask.request_id)
                 handling, event = self._route(ask, arrival)
         except AuditUnavailable:

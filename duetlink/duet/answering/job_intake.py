@@ -1,9 +1,12 @@
-"""Programs and functions as they come from the peer: read, checked, and with all that they get."""
+"""What a question of the peer's is about: an asset, what a program makes, or what a function makes; these are
+read, checked, and with all that they get.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations import function
@@ -11,10 +14,10 @@ from duetlink.compute.operations.canonical import Program
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.table import Rows
 from duetlink.duet.answering import job as jobs
-from duetlink.duet.answering.job import FunctionJob, Input, ProgramJob
+from duetlink.duet.answering.job import FunctionJob, Input, Job, ProgramJob
 from duetlink.duet.answering.programs import Programs, check_lineage, statistic_lineage
 from duetlink.duet.objects import program_body
-from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.asset import AssetInfo, Content
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError, SettingError, ValueRefused
 from duetlink.net.link.link import Link
@@ -23,8 +26,15 @@ MAX_INLINE_BYTES = 1024 * 1024  # of one value that comes with a function
 _MAX_WORDS = 100  # characters
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    info: AssetInfo
+    content: Content | None  # None: the job has to be run first
+    job: Job | None = None
+
+
 class JobIntake:
-    """Takes in what one peer wants to be run. Methods belong to the loop thread."""
+    """Takes in what one peer asks for. Methods belong to the loop thread."""
 
     def __init__(
         self,
@@ -48,6 +58,25 @@ class JobIntake:
 
     def attach(self, link: Link) -> None:
         self._link = link
+
+    async def take(self, ask: pb.Ask) -> Arrival:
+        """It as it is now, before anybody has decided. A statistic's budget has been charged. Nothing has
+        been run for it.
+
+        Raises RemoteProtocolError for a question that asks for several things, else as `program`, `function`,
+        `Catalogue.find_mine`.
+        """
+        kinds = (ask.HasField("program"), ask.HasField("job"), bool(ask.name))
+        if sum(kinds) > 1 or ((ask.statistic or ask.check) and not kinds[0]):
+            raise RemoteProtocolError("a question asks for several things at once, or for part of nothing")
+        if ask.HasField("program"):
+            job: Job = await self.program(ask.program, ask.statistic, ask.check)
+        elif ask.HasField("job"):
+            job = await self.function(ask.job)
+        else:
+            asset = self._catalogue.find_mine(ask.name, ask.revision)
+            return Arrival(asset.info, asset.content)
+        return Arrival(job.info, None, job)
 
     async def program(self, sent: pb.ProgramBody, asked: bytes, is_check: bool) -> ProgramJob:
         """A program that the peer sent; with `asked`, a private statistic of what it makes, which is charged

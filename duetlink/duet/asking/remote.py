@@ -20,7 +20,7 @@ from duetlink.compute.prep.frames import PREPARE, prepare
 from duetlink.data.prep.spec import PrepSpec
 from duetlink.duet.asking import called_here, mock_shown, mock_used, sizes
 from duetlink.duet.asking.asked import Asked
-from duetlink.duet.asking.grammar import frame_texts
+from duetlink.duet.asking.grammar.frame_evaluation import FrameMethod, methods_of
 from duetlink.duet.asking.iteration import LOOPS, items_of, loop_of
 from duetlink.duet.asking.mock_tensors import is_tensor
 from duetlink.duet.asking.program import FLOATS, PLAIN, Program, mock_of, write_float
@@ -136,8 +136,8 @@ class Remote:
             return self._torch_type
         if name in LOOPS and (loop := loop_of(self, name)) is not None:
             return loop
-        if name in frame_texts.names(mock):
-            return frame_texts.FrameMethod(self, name)
+        if name in methods_of(mock):
+            return FrameMethod(self, name)
         if hasattr(mock, name):
             raise UnknownAttribute(
                 f"{name!r} of a {kind.__name__} is in no list of what may be done with private data; ask "
@@ -150,7 +150,7 @@ class Remote:
     def __dir__(self) -> list[str]:
         listed = self._program.allowed.names(type(self._mock))
         columns = [name for name in self._columns() if name.isidentifier()]
-        return sorted({*object.__dir__(self), *listed, *frame_texts.names(self._mock), *columns})
+        return sorted({*object.__dir__(self), *listed, *methods_of(self._mock), *columns})
 
     def _ipython_key_completions_(self) -> list[str]:
         """What IPython offers between the brackets of `frame[…]`."""

@@ -283,6 +283,6 @@ def _equip(program: Program) -> None:
 
         make_tensors(program)
     if "polars" in sys.modules:
-        from duetlink.duet.asking.grammar.polars_arguments import read_polars
+        from duetlink.duet.asking.grammar.polars_expression import read_polars
 
         read_polars(program)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from duetlink.duet.asking.grammar.formula_coding import Coding, Subterm, coding, subterms
 from duetlink.duet.asking.grammar.formula_factor import Factors, Levels, Memory
 from duetlink.duet.asking.grammar.formula_text import Term, parsed
-from duetlink.duet.asking.grammar.rows import placed
+from duetlink.duet.asking.grammar.syntax_tree import placed
 from duetlink.duet.asking.program import Program
 from duetlink.errors import OperationRefused
 

@@ -13,14 +13,33 @@ import json
 from typing import Any
 
 from duetlink.compute.operations.allowed import Allowed
-from duetlink.duet.asking.grammar.call import done_here
+from duetlink.duet.asking.grammar.call import done_here, recorded
 from duetlink.duet.asking.grammar.polars_node import BY_HAND
 from duetlink.duet.asking.grammar.polars_reader import Reader
+from duetlink.duet.asking.program import Program
 from duetlink.errors import OperationRefused
 
 MAX_TEXT = 16 * 1024 * 1024  # characters of JSON; an item of a list takes some twenty
 MAX_DEPTH = 400  # of nodes in nodes; one operation takes two to four
 MAX_NODES = 50_000
+
+
+def read_polars(program: Program) -> None:
+    """Let a program take what is made by plain `polars`, which is imported."""
+    import polars
+
+    def read_expression(expression: Any) -> Any:
+        return recorded(parsed(expression, program.allowed), program)
+
+    def read_type(dtype: Any) -> Any:
+        return recorded(parsed_type(dtype, program.allowed), program)
+
+    then = polars.when(True).then(1)
+    kinds = (polars.Expr, type(then), type(then.when(True).then(1)), type(polars.selectors.all()))
+    for kind in kinds:
+        program.reads(kind, read_expression)
+    for name in ("Array", "Datetime", "Decimal", "Duration", "Enum", "List", "Struct"):
+        program.reads(getattr(polars, name), read_type)
 
 
 def parsed(expression: Any, allowed: Allowed) -> Any:

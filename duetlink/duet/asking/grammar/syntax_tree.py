@@ -10,7 +10,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from duetlink.duet.asking.grammar.rows import has_rows, placed
+from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.duet.asking.program import PLAIN, Program, is_remote
 from duetlink.errors import OperationRefused
 
@@ -151,3 +151,17 @@ def _of_numbers(name: str, left: Any, right: Any) -> Any:
         return bounded(getattr(operator, name)(left, right))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise OperationRefused(f"{name} of {left} and {right}: {error}") from None
+
+
+# -- variables of the caller's that have rows, as columns have ----------------------------------------------
+
+
+def has_rows(value: Any) -> bool:
+    """Whether it is an array, series or frame."""
+    shape = getattr(value, "shape", None)
+    return isinstance(shape, tuple) and len(shape) > 0
+
+
+def placed(program: Program, value: Any) -> Any:
+    """A pointer to its copy at the owner. Raises UnsupportedValue."""
+    return program.wrap(value, program.place(value), PUBLIC)
