@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import datetime
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from duetlink.attributes import KnownAttributes, nearest
@@ -552,9 +551,7 @@ class Duet(KnownAttributes, Shown):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     # -- what is shown ---------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ import os
 import random
 import sys
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 from duetlink.compute.operations.body import Draw
@@ -46,9 +45,7 @@ class Draws:
         self._seed(f"begin {self._salt}")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._system is not None:
             entropy: Any = sys.modules[_ENTROPY]
             entropy.randbits = self._system
