@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from duetlink.compute.worker.desks import Emit
+from duetlink.compute.worker.desks import Answer, Emit
 from duetlink.compute.worker.memory import map_sealed
 from duetlink.data import values
 from duetlink.data.values.touch import touch
@@ -20,9 +20,7 @@ from duetlink.errors import RemoteProtocolError
 class DecodingDesk:
     """Tries one body after the other."""
 
-    def handle(
-        self, command: str, content: bytes, fds: Sequence[int], emit: Emit
-    ) -> tuple[bytes, Sequence[int]]:
+    def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer:
         """`decode`: an encoded value of this size, with this room. The reply is empty.
 
         Raises:

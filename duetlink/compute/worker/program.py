@@ -18,6 +18,7 @@ from duetlink.compute.operations.allowed import Allowed
 from duetlink.compute.privacy.release import FAILED, plan
 from duetlink.compute.privacy.statistic import Statistic
 from duetlink.compute.worker import answers, faults
+from duetlink.compute.worker.answers import Answer
 from duetlink.compute.worker.console import KernelGone
 from duetlink.compute.worker.draws import Draws
 from duetlink.compute.worker.failures import is_memory_error
@@ -49,7 +50,7 @@ class ProgramDesk:
         self._as_shared: dict[tuple[str, int], memoryview] = {}  # of some, and not to be written to
         self._frozen: tuple[int, memoryview, State] | None = None
         self._begun: _Run | None = None
-        self._handlers: dict[str, Callable[..., tuple[bytes, Sequence[int]]]] = {
+        self._handlers: dict[str, Callable[..., Answer]] = {
             "asset": self._take_asset,
             "frozen": self._take_frozen,
             "begin": self._begin,
@@ -57,9 +58,7 @@ class ProgramDesk:
             "release": self._release,
         }
 
-    def handle(
-        self, command: str, content: bytes, fds: Sequence[int], emit: Emit
-    ) -> tuple[bytes, Sequence[int]]:
+    def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer:
         """Do one command of the owner's kernel. Raises RemoteProtocolError, OperationFailed, …"""
         try:
             handler = self._handlers[command]
@@ -67,35 +66,31 @@ class ProgramDesk:
             raise RemoteProtocolError(f"a room knows no command {command!r}") from None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return handler(content, fds, emit)
+            return handler(json.loads(content), fds, emit)
 
-    def _take_asset(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
+    def _take_asset(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """The memory of an asset, for the program to come."""
-        asset = json.loads(content)
         (fd,) = fds
-        body = map_sealed(fd, asset["size_bytes"], writable_copy=True)
-        self._assets[asset["name"], asset["revision"]] = body
-        if asset.get("again"):
-            self._as_shared[asset["name"], asset["revision"]] = map_sealed(fd, asset["size_bytes"])
+        body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
+        self._assets[asked["name"], asked["revision"]] = body
+        if asked.get("again"):
+            self._as_shared[asked["name"], asked["revision"]] = map_sealed(fd, asked["size_bytes"])
         return b"", ()
 
-    def _take_frozen(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
+    def _take_frozen(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """What an earlier room has made by the first steps of the program to come."""
-        told = json.loads(content)
         (fd,) = fds
-        body = map_sealed(fd, told["size_bytes"], writable_copy=True)
-        self._frozen = told["steps"], body, State(*told["state"])
+        body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
+        self._frozen = asked["steps"], body, State(*asked["state"])
         return b"", ()
 
-    def _begin(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
+    def _begin(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """Do the first steps of a program and no others, and freeze what the last of them makes."""
-        asked = json.loads(content)
         run = self._opened(asked, fds, emit)
         return run.freeze(asked["steps"], asked["max_bytes"], asked["least_s"], self._as_shared)
 
-    def _run(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
+    def _run(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """The target of a program as bytes in memory, with what a person wants to know of it."""
-        asked = json.loads(content)
         try:
             obj, group = self._target(asked, fds, emit)
         except Unmade as unmade:
@@ -117,9 +112,8 @@ class ProgramDesk:
                 return answers.not_given(Fault(0, faults.CANNOT_TRAVEL, words=words))
         return answers.not_given(Fault(0, faults.NOT_MADE, words="the result is larger than it may be"))
 
-    def _release(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
+    def _release(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """A private statistic of a program's target. It is paid for already."""
-        asked = json.loads(content)
         statistic = Statistic.from_json(asked["statistic"].encode())
         bounds = tuple(asked["bounds"]) if asked["bounds"] is not None else None
         planned = plan(statistic, bounds, max_contributions=asked["rows_per_person"])
@@ -174,9 +168,7 @@ class _Run:
     def begin_with(self, steps: int, body: memoryview, state: State) -> None:
         self._interpreter.begin_with(steps, values.decode(body, gradients=False), state)
 
-    def freeze(
-        self, steps: int, max_bytes: int, least_s: float, as_shared: Assets
-    ) -> tuple[bytes, Sequence[int]]:
+    def freeze(self, steps: int, max_bytes: int, least_s: float, as_shared: Assets) -> Answer:
         """Do the first steps. Of the assets `as_shared`, which the other steps open as well, none may have
         changed by them: a run that begins with what is frozen would open it anew.
         """
