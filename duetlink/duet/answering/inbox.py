@@ -336,19 +336,11 @@ class Inbox:
         if failed is not None:
             raise failed
 
-    async def deny(self, request: Incoming, reason: str) -> None:
-        """Say no; the peer gets `reason`. Raises RequestAnswered, LinkClosed."""
+    async def refuse(self, request: Incoming, answer: No | Fail) -> None:
+        """Say no, or that it has failed; the peer gets the reason. Raises RequestAnswered, LinkClosed."""
         request.check_pending()
         try:
-            await self._runner.run(self._queue[request.number], Answered(No(PERSON, reason)))
-        finally:
-            await self._persistence.written()
-
-    async def fail(self, request: Incoming, reason: str) -> None:
-        """Tell the peer in these words that it has failed. Raises RequestAnswered, LinkClosed."""
-        request.check_pending()
-        try:
-            await self._runner.run(self._queue[request.number], Answered(Fail(PERSON, reason)))
+            await self._runner.run(self._queue[request.number], Answered(answer))
         finally:
             await self._persistence.written()
 

@@ -15,12 +15,13 @@ from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.answering import review
 from duetlink.duet.answering.charge import Charge, refusal
+from duetlink.duet.answering.events import No
 from duetlink.duet.answering.failure import THAT
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy, literal
-from duetlink.duet.answering.states import PENDING
+from duetlink.duet.answering.states import PENDING, PERSON
 from duetlink.duet.code import Code
 from duetlink.duet.display import Listing, Table, by_words, imported_pandas, visible
 from duetlink.duet.objects.asset import AssetInfo
@@ -266,7 +267,7 @@ class Request(KnownAttributes):
         """Say no, for a reason that the peer gets to read. Raises RequestAnswered, LinkClosed."""
         if not isinstance(reason, str):
             raise SettingError(f"a reason is a text, got {type(reason).__name__}")
-        self._thread.run(self._inbox.deny(self._incoming, reason))
+        self._thread.run(self._inbox.refuse(self._incoming, No(PERSON, reason)))
 
     def fail(self, tell: str = THAT) -> None:
         """Answer that what was asked for has failed here, as the last run has. The peer hears `"that"` it

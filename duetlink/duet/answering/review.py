@@ -6,6 +6,7 @@ import datetime
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
+from duetlink.duet.answering.events import Fail
 from duetlink.duet.answering.failure import FAILURES
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.incoming import Incoming
@@ -60,7 +61,7 @@ async def fail(inbox: Inbox, request: Incoming, tell: str) -> None:
     job = request.job
     if job is None or job.failure is None or job.made:  # of a check, that it has failed is what was made
         raise SettingError(f"request {request.number} has not failed here; run() tries it, deny() refuses it")
-    await inbox.fail(request, job.failure.words(job.name, tell))
+    await inbox.refuse(request, Fail(PERSON, job.failure.words(job.name, tell)))
 
 
 def _again(

@@ -27,6 +27,7 @@ MAX_TEXT = 4000
 MAX_TAGS = 50
 _MOST_DECODED_BYTES = 16 * 1024 * 1024  # to look at what would leave, and not at what it was made from
 
+_TOLD = tuple(pb.AssetNotice.DESCRIPTOR.fields_by_name)  # to the peer; they are called alike
 _NUMBER = re.compile(r"int|float|complex|bool|numpy\.(u?int|float|complex|bool)\d*")
 
 
@@ -76,18 +77,7 @@ class AssetInfo:
         return not self.detail and _NUMBER.fullmatch(self.kind) is not None
 
     def to_wire(self) -> pb.AssetNotice:
-        return pb.AssetNotice(
-            name=self.name,
-            revision=self.revision,
-            kind=self.kind,
-            detail=self.detail,
-            size_bytes=self.size_bytes,
-            description=self.description,
-            tags=self.tags,
-            lossy=self.lossy,
-            mock=self.mock,
-            budget=self.budget,
-        )
+        return pb.AssetNotice(**{name: getattr(self, name) for name in _TOLD})
 
     @classmethod
     def from_wire(cls, notice: pb.AssetNotice) -> AssetInfo:
@@ -95,35 +85,19 @@ class AssetInfo:
 
         Raises RemoteProtocolError for a name that is empty, or texts beyond the limits.
         """
-        texts = (
-            notice.kind,
-            notice.detail,
-            notice.description,
-            notice.lossy,
-            notice.mock,
-            notice.budget,
-            *notice.tags,
-        )
+        told = {name: getattr(notice, name) for name in _TOLD}
+        texts = {name: text for name, text in told.items() if isinstance(text, str) and name != "name"}
         if not 0 < len(notice.name) <= MAX_NAME or len(notice.tags) > MAX_TAGS:
             raise RemoteProtocolError(
                 "the peer shares an object with an empty or overlong name, or many tags"
             )
-        if any(len(text) > MAX_TEXT for text in texts):
+        if any(len(text) > MAX_TEXT for text in (*texts.values(), *notice.tags)):
             raise RemoteProtocolError(
                 f"the peer describes {notice.name[:40]!r} in over {MAX_TEXT} characters"
             )
-        return cls(
-            notice.name,
-            notice.revision,
-            harmless(notice.kind),
-            harmless(notice.detail),
-            notice.size_bytes,
-            harmless_lines(notice.description),
-            tuple(map(harmless, notice.tags)),
-            harmless(notice.lossy),
-            harmless(notice.mock),
-            harmless(notice.budget),
-        )
+        told |= {name: harmless(text) for name, text in texts.items()}
+        told["description"] = harmless_lines(notice.description)
+        return cls(**told | {"tags": tuple(map(harmless, notice.tags))})
 
 
 def inherited_tags(tags: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -86,8 +86,3 @@ def info_to_json(info: AssetInfo) -> dict[str, Any]:
             lineage["code"] = made.code[: _MAX_CODE - 1] + "…"
         fields["lineage"] = lineage
     return fields
-
-
-def info_from_json(record: object) -> AssetInfo:
-    """Raises ValueError."""
-    return json_.convert(record, InfoRecord).info()

@@ -30,7 +30,7 @@ class _Used(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def policy_to_json(policy: Policy) -> dict[str, Any]:
     """What `policy_from_json` makes an equal policy of."""
     return {
-        field.name: _plain(value)
+        field.name: plain(value)
         for field in dataclasses.fields(policy)
         if (value := getattr(policy, field.name)) != field.default
     }
@@ -75,7 +75,7 @@ def moment(text: str) -> datetime.datetime:
     return found
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value.isoformat() if isinstance(value, datetime.datetime | datetime.time) else value

@@ -11,7 +11,11 @@ from duetlink.base.wire.json_ import Whole
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.state.asset_record import InfoRecord, info_to_json
-from duetlink.duet.state.policy_record import moment
+from duetlink.duet.state.policy_record import moment, plain
+
+# fields of an `Incoming` that are kept under their names
+_ALIKE = ("number", "reason", "state", "by", "answer_reason", "times")
+_MOMENTS = ("arrived", "expires", "answered")
 
 
 class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,19 +37,11 @@ class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def request_to_json(request: Incoming) -> dict[str, Any]:
     # what has been made of a job is not kept, and is made again
-    is_unmade = request.job is not None and request.state == PENDING
+    job = request.job if request.state == PENDING else None
     return {
-        "number": request.number,
-        "asset": info_to_json(request.job.info if request.job is not None and is_unmade else request.asset),
+        **{name: plain(getattr(request, name)) for name in (*_ALIKE, *_MOMENTS)},
+        "asset": info_to_json(request.asset if job is None else job.info),
         "peer": request.peer_name,
-        "reason": request.reason,
-        "arrived": request.arrived.isoformat(),
-        "expires": None if request.expires is None else request.expires.isoformat(),
-        "state": request.state,
-        "by": request.by,
-        "answer_reason": request.answer_reason,
-        "answered": None if request.answered is None else request.answered.isoformat(),
-        "times": request.times,
         "of_asset": is_of_asset(request),
     }
 
@@ -53,21 +49,11 @@ def request_to_json(request: Incoming) -> dict[str, Any]:
 def request_from_json(record: object) -> tuple[Incoming, bool]:
     """The request, that nobody waits for, and whether it is for an asset. Raises ValueError."""
     found = json_.convert(record, _Request)
-    request = Incoming(
-        number=found.number,
-        asset=found.asset.info(),
-        content=None,
-        peer_name=found.peer,
-        reason=found.reason,
-        arrived=moment(found.arrived),
-        expires=None if found.expires is None else moment(found.expires),
-        state=found.state,
-        by=found.by,
-        answer_reason=found.answer_reason,
-        answered=None if found.answered is None else moment(found.answered),
-        times=found.times,
-    )
-    return request, found.of_asset
+    fields: dict[str, Any] = {name: getattr(found, name) for name in _ALIKE}
+    for name in _MOMENTS:
+        text = getattr(found, name)
+        fields[name] = None if text is None else moment(text)
+    return Incoming(asset=found.asset.info(), content=None, peer_name=found.peer, **fields), found.of_asset
 
 
 def is_of_asset(request: Incoming) -> bool:

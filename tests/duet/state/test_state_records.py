@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink import Policy
+from duetlink.base.wire import json_
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.usage import Usage
 from duetlink.duet.answering.queue import HISTORY
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.state import records
-from duetlink.duet.state.asset_record import asset_from_json, info_from_json, info_to_json
+from duetlink.duet.state.asset_record import InfoRecord, asset_from_json, info_to_json
 from duetlink.duet.state.contents import Contents
 from duetlink.duet.state.policy_record import (
     policy_from_json,
@@ -39,6 +40,10 @@ whole = st.integers(0, 2**80)
 
 def there_and_back(record: object) -> Any:
     return records.load(records.dump(record))
+
+
+def info_from_json(record: object) -> AssetInfo:
+    return json_.convert(record, InfoRecord).info()
 
 
 @st.composite
