@@ -33,25 +33,20 @@ class Examination(Protocol):
     @property
     def rungs(self) -> Sequence[Any]:
         """What to expect of tcp, punched, udp and relay."""
-        ...
 
     @property
     def reachable(self) -> bool:
         """Whether peers in other networks can be reached, where servers are configured for it."""
-        ...
 
     @property
     def verdict(self) -> str:
         """One sentence."""
-        ...
 
     def to_json(self) -> dict[str, Any]:
         """Schema `duetlink-doctor/1`."""
-        ...
 
     def json(self) -> str:
         """`to_json` as text."""
-        ...
 
 
 # settings, paths of the link, the one in use, seconds that it may take

@@ -12,19 +12,15 @@ class Facts(Protocol):
     @property
     def discrete(self) -> bool:
         """Whether it may be a column of categories: neither floats nor times."""
-        ...
 
     def bounds(self) -> tuple[Any, Any] | None:
         """The least and the greatest finite value, as bounds are given; None where there is none."""
-        ...
 
     def counts(self) -> Mapping[Any, int]:
         """How often each value is there, without missing ones. A category that is not there counts 0."""
-        ...
 
     def missing(self) -> float:
         """The share of missing values."""
-        ...
 
 
 class NoFacts:

@@ -97,27 +97,21 @@ class _Column(Protocol):
 
     def greatest(self) -> float:
         """The greatest absolute value of the finite numbers; 0 where there are none."""
-        ...
 
     def is_signed(self) -> bool:
         """Whether some are negative."""
-        ...
 
     def extended(self, values: Sequence[Any]) -> _Column:
         """With those of `values` behind that are of its dtype."""
-        ...
 
     def taken(self, picks: np.ndarray) -> _Column:
         """The items at these places."""
-        ...
 
     def scaled(self, factors: np.ndarray) -> _Column:
         """Each number times its factor."""
-        ...
 
     def missing(self, gaps: np.ndarray) -> _Column:
         """With these items missing; as it is, where the dtype has no missing ones."""
-        ...
 
 
 def _unlike(column: _Column, kind: str, constants: Sequence[Constant], seed: tuple[int, ...]) -> _Column:
