@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from aioice import stun
 
@@ -24,13 +23,9 @@ def read_message(data: bytes) -> stun.Message | None:
         return None
 
 
-def binding_request(attributes: dict[str, Any] | None = None) -> bytes:
+def binding_request() -> bytes:
     """A fresh Binding request (RFC 8489 §14)."""
-    return bytes(
-        stun.Message(
-            message_method=stun.Method.BINDING, message_class=stun.Class.REQUEST, attributes=attributes
-        )
-    )
+    return bytes(stun.Message(stun.Method.BINDING, stun.Class.REQUEST))
 
 
 def mapped_address(message: stun.Message) -> Address | None:

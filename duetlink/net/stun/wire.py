@@ -44,7 +44,7 @@ class Answer:
 @dataclass(slots=True)
 class _Question:
     answered: asyncio.Future[tuple[stun.Message, Address]]
-    source: Address | None  # None: from anywhere
+    source: Address
 
 
 class Wire(ABC):
@@ -72,9 +72,7 @@ class Wire(ABC):
         host, port = self._transport.get_extra_info("sockname")[:2]
         return str(host), int(port)
 
-    async def ask(
-        self, request: bytes, to: Address, timeout_s: float | None = None, *, from_anywhere: bool = False
-    ) -> Answer:
+    async def ask(self, request: bytes, to: Address, timeout_s: float | None = None) -> Answer:
         """Send `request`, again where an answer is late, and return the answer.
 
         Raises:
@@ -85,7 +83,7 @@ class Wire(ABC):
             raise self._broken
         identifier = request[8:HEADER_BYTES]
         answered = asyncio.get_running_loop().create_future()
-        self._open[identifier] = _Question(answered, None if from_anywhere else to)
+        self._open[identifier] = _Question(answered, to)
         started_s, sendings = time.monotonic(), 0
         try:
             async with asyncio.timeout(ASK_TIMEOUT_S if timeout_s is None else timeout_s):
@@ -109,7 +107,7 @@ class Wire(ABC):
         if message is None or message.message_class not in (stun.Class.RESPONSE, stun.Class.ERROR):
             return
         question = self._open.get(message.transaction_id)
-        if question is None or question.source not in (None, source) or question.answered.done():
+        if question is None or question.source != source or question.answered.done():
             return
         question.answered.set_result((message, source))
 

@@ -1,9 +1,10 @@
 """What a NAT or firewall does to UDP, in the standard's terms, the old ones, and plain words.
 
 Theory. A NAT gives a local port an outer one: its *mapping*. Whether that stays the same towards every peer,
-or changes with the peer's address or port, decides if a peer can be told where to send (RFC 4787 §4.1). Its
-*filtering* says whose datagrams come in by the mapping (§5). What follows from the observations is decided
-here, without a socket; `nat_probe` makes them.
+or changes with the peer's address or port, decides if a peer can be told where to send (RFC 4787 §4.1). What
+follows from the observations is decided here, without a socket; `nat_probe` makes them.
+
+Whose datagrams come in by the mapping, its *filtering* (§5), is not measured: no advice depends on it.
 """
 
 from __future__ import annotations
@@ -13,30 +14,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from duetlink.net.stun.address import Address
-from duetlink.tools.doctor.finding import Finding, Outcome
+from duetlink.tools.doctor.finding import Finding
 
 Behaviour = Literal[
     "endpoint-independent", "address-dependent", "address-and-port-dependent", "endpoint-dependent", "unknown"
 ]
 
-_CONES = {
-    "endpoint-independent": "full cone",
-    "address-dependent": "restricted cone",
-    "address-and-port-dependent": "port-restricted cone",
-}
-_LETS_IN = {
-    "endpoint-independent": "anybody",
-    "address-dependent": "hosts that this machine has sent to",
-    "address-and-port-dependent": "only who this machine has sent to, address and port",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A server's address, and the one that it saw this machine's port at."""
+    """A server's address, the one that it saw this machine's port at, and the server's other one, if any."""
 
     server: Address
     mapped: Address
+    other: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +36,20 @@ class Nat:
 
     translated: bool
     mapping: Behaviour
-    filtering: Behaviour
     mapped: Address
 
     @property
     def old_name(self) -> str:
         """What RFC 3489 called it: the names still heard."""
         if not self.translated:
-            return {"endpoint-independent": "open", "unknown": "no NAT"}.get(self.filtering, "firewall")
-        if self.mapping == "endpoint-independent":
-            return _CONES.get(self.filtering, "cone")
-        return "unknown" if self.mapping == "unknown" else "symmetric"
+            return "no NAT"
+        return {"endpoint-independent": "cone", "unknown": "unknown"}.get(self.mapping, "symmetric")
 
     def finding(self) -> Finding:
         """For a person."""
         details = {
             "translated": self.translated,
             "mapping": self.mapping,
-            "filtering": self.filtering,
             "old_name": self.old_name,
             "mapped_address": self.mapped[0],
         }
@@ -70,21 +57,16 @@ class Nat:
             words = "Behind a NAT; one server alone does not show of which kind."
             advice = "configure a second STUN server, or one with two addresses (RFC 5780)"
             return Finding("nat", "unknown", words, advice, details)
-        known, advice = [self.old_name], ""
         if not self.translated:
-            words = "No NAT on the way to the servers: they see this machine at its own address"
-        elif self.mapping == "endpoint-independent":
+            words = "No NAT on the way to the servers: they see this machine at its own address."
+            return Finding("nat", "ok", words, "", details)
+        kind = f"({self.old_name}, mapping {self.mapping})"
+        if self.mapping == "endpoint-independent":
             words = "Behind a NAT that shows every peer the same port, so peers can be told where to send"
-        else:
-            words = "Behind a NAT that shows each peer another port, so few peers can be told where to send"
-            advice = "configure a TURN server: it connects to the peers that this NAT cannot"
-        if self.translated:
-            known.append(f"mapping {self.mapping}")
-        if self.filtering != "unknown":
-            words += f"; it lets in {_LETS_IN[self.filtering]}"
-            known.append(f"filtering {self.filtering}")
-        outcome: Outcome = "limited" if advice else "ok"
-        return Finding("nat", outcome, f"{words} ({', '.join(known)}).", advice, details)
+            return Finding("nat", "ok", f"{words} {kind}.", "", details)
+        words = "Behind a NAT that shows each peer another port, so few peers can be told where to send"
+        advice = "configure a TURN server: it connects to the peers that this NAT cannot"
+        return Finding("nat", "limited", f"{words} {kind}.", advice, details)
 
 
 def mapping_of(observations: Sequence[Observation]) -> Behaviour:

@@ -105,36 +105,26 @@ class Report:
         from rich.table import Table
         from rich.text import Text
 
-        def table(title: str) -> Table:
-            made = Table(
-                title=title,
-                title_justify="left",
-                title_style="bold",
-                box=None,
-                pad_edge=False,
-                show_header=False,
-                padding=(0, 2, 0, 0),
-            )
+        found, expected = (Table.grid(padding=(0, 2, 0, 0)) for _ in range(2))
+        for table in (found, expected):
             for width in (12, 8):
-                made.add_column(width=width, no_wrap=True)
-            made.add_column(ratio=1, overflow="fold")
-            return made
+                table.add_column(width=width, no_wrap=True)
+            table.add_column(ratio=1, overflow="fold")
 
-        yield ""
-        found = table("What was found")
-        for name, finding in self._labelled():
-            words = Text(finding.words)
-            found.add_row(Text(name, "bold"), _mark(finding.outcome), words)
+        above = ""
+        for finding in self.findings:
+            name = "" if finding.name == above else finding.name
+            found.add_row(Text(name, "bold"), _mark(finding.outcome), Text(finding.words))
             if finding.advice:
                 found.add_row("", "", Text(f"→ {finding.advice}", "cyan"))
-        yield found
-        yield ""
-        expected = table("What to expect of each path")
+            above = finding.name
         for rung in self.rungs:
             expected.add_row(Text(rung.name, "bold"), _mark(rung.outlook), Text(rung.why))
+        yield Text("\nWhat was found", "bold")
+        yield found
+        yield Text("\nWhat to expect of each path", "bold")
         yield expected
-        yield ""
-        yield Text(self.verdict, "bold green" if self.reachable else "bold red")
+        yield Text(f"\n{self.verdict}", "bold green" if self.reachable else "bold red")
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -153,13 +143,6 @@ class Report:
         console = Console(file=io.StringIO(), record=True, width=TEXT_WIDTH, force_jupyter=False)
         console.print(self)
         return console.export_html(inline_styles=True, code_format=_HTML)
-
-    def _labelled(self) -> Iterator[tuple[str, Finding]]:
-        """Each finding with its name, which is left out where it repeats the one above."""
-        above = ""
-        for finding in self.findings:
-            yield ("" if finding.name == above else finding.name), finding
-            above = finding.name
 
 
 def _mark(outcome: str) -> Any:

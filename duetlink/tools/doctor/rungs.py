@@ -45,13 +45,13 @@ def _from_network(findings: Sequence[Finding]) -> tuple[Rung, ...]:
         return tuple(Rung(name, "unlikely", "this machine is in no network") for name in _NAMES)
     nat = details.get("nat", {})
     udp = outcome.get("udp", "unknown")
-    return _tcp(details, nat), _punched(nat), _udp(nat, udp), _relay(turn)
+    return _tcp(details), _punched(nat), _udp(nat, udp), _relay(turn)
 
 
 _NAMES = ("tcp", "punched", "udp", "relay")
 
 
-def _tcp(details: dict[str, Any], nat: dict[str, Any]) -> Rung:
+def _tcp(details: dict[str, Any]) -> Rung:
     udp = details.get("udp", {})
     if udp.get("asked") and not udp.get("answered") and not udp.get("answered_by_tcp"):
         return Rung("tcp", "some", "peers of the same network; nothing outside answers this machine")
@@ -59,10 +59,7 @@ def _tcp(details: dict[str, Any], nat: dict[str, Any]) -> Rung:
     if not any(":" not in host for host in details.get("addresses", {}).get("public", ())):
         why = "peers of the same network or VPN, and peers whose own address can be reached"
         return Rung("tcp", "some", why)
-    if nat.get("filtering", "unknown") in ("unknown", "endpoint-independent"):
-        return Rung("tcp", "likely", "this machine has a public address; a firewall may still refuse peers")
-    why = "the address is public, behind a firewall; peers that can be reached are dialled"
-    return Rung("tcp", "some", why)
+    return Rung("tcp", "likely", "this machine has a public address; a firewall may still refuse peers")
 
 
 def _punched(nat: dict[str, Any]) -> Rung:
@@ -75,7 +72,7 @@ def _punched(nat: dict[str, Any]) -> Rung:
 
 
 def _udp(nat: dict[str, Any], udp: Outcome) -> Rung:
-    mapping, filtering = nat.get("mapping", "unknown"), nat.get("filtering", "unknown")
+    mapping = nat.get("mapping", "unknown")
     if udp == "failed":
         return Rung("udp", "unlikely", "no answer comes back by UDP")
     if mapping == "unknown":
@@ -84,9 +81,7 @@ def _udp(nat: dict[str, Any], udp: Outcome) -> Rung:
         return Rung("udp", "unknown", "nobody outside was asked by UDP")
     if mapping != "endpoint-independent":
         return Rung("udp", "some", "only with peers that are open, or behind a full or restricted cone NAT")
-    if filtering in ("endpoint-independent", "address-dependent"):
-        return Rung("udp", "likely", "with peers behind any NAT, symmetric ones included")
-    return Rung("udp", "likely", "with every peer that is not behind a symmetric NAT")
+    return Rung("udp", "likely", "with every peer that is not behind a symmetric NAT, and with some that are")
 
 
 def _relay(turn: Sequence[Finding]) -> Rung:

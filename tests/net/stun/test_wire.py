@@ -59,7 +59,7 @@ async def test_only_the_transaction_that_was_asked_is_answered() -> None:
         assert mapped_address(answer.message) == ("127.0.0.1", wire.local[1])
 
 
-async def test_an_answer_from_elsewhere_counts_only_where_it_is_asked_for() -> None:
+async def test_an_answer_from_elsewhere_does_not_count() -> None:
     def from_the_other_port(request: stun.Message, at: Address, source: Address) -> None:
         other = next(place for place in fake.sockets if place != at)
         fake.send(truthful(request, at, source), other, source)
@@ -67,8 +67,6 @@ async def test_an_answer_from_elsewhere_counts_only_where_it_is_asked_for() -> N
     async with udp_server(from_the_other_port, ports=2) as (fake, server), udp(server) as wire:
         with pytest.raises(TimeoutError):
             await wire.ask(binding_request(), server, 0.2)
-        answer = await wire.ask(binding_request(), server, from_anywhere=True)
-        assert answer.source != server
 
 
 async def test_a_lost_question_is_asked_again() -> None:

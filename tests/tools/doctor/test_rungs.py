@@ -14,7 +14,6 @@ from duetlink.tools.doctor.rungs import expect_rungs
 def network(
     *,
     mapping: str = "unknown",
-    filtering: str = "unknown",
     udp: str = "ok",
     public: tuple[str, ...] = (),
     turn: str | None = None,
@@ -23,7 +22,7 @@ def network(
     def finding(name: str, outcome: Any, **details: Any) -> Finding:
         return Finding(name, outcome, "", "", details)
 
-    nat = {"mapping": mapping, "filtering": filtering} if mapping != "unknown" else {}
+    nat = {"mapping": mapping} if mapping != "unknown" else {}
     return [
         finding("addresses", addresses, public=public),
         finding("udp", udp, asked=1, answered=int(udp == "ok"), answered_by_tcp=int(bool(turn))),
@@ -40,12 +39,11 @@ EI, AD, APD = "endpoint-independent", "address-dependent", "address-and-port-dep
     ("findings", "outlooks", "reachable"),
     [
         # tcp, punched, udp, relay
-        (network(mapping=EI, filtering=EI, public=("5.5.1.2",)), "likely some likely unlikely", True),
-        (network(mapping=EI, filtering=APD, public=("5.5.1.2",)), "some some likely unlikely", True),
+        (network(mapping=EI, public=("5.5.1.2",)), "likely some likely unlikely", True),
         (network(mapping=EI, public=("2a00::1",)), "some some likely unlikely", True),
-        (network(mapping=EI, filtering=EI), "some some likely unlikely", True),
-        (network(mapping=EI, filtering=APD, turn="ok"), "some some likely likely", True),
-        (network(mapping=APD, filtering=APD), "some unlikely some unlikely", True),
+        (network(mapping=EI), "some some likely unlikely", True),
+        (network(mapping=EI, turn="ok"), "some some likely likely", True),
+        (network(mapping=APD), "some unlikely some unlikely", True),
         (network(mapping=AD), "some unlikely some unlikely", True),
         (network(mapping="endpoint-dependent", turn="ok"), "some unlikely some likely", True),
         (network(), "some unknown some unlikely", True),
