@@ -20,7 +20,7 @@ from benchmarks.kinds import KINDS, make
 from duetlink.data import values
 from duetlink.data.codecs import codecs
 from duetlink.data.codecs.base import BYTES, TENSOR
-from duetlink.data.tuning import Compression, RateCap, Tuner
+from duetlink.data.tuning import Compression, Course, RateCap, Tuner
 from duetlink.net.flight.body import Landing, Outgoing
 from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.sending import Order, Sending
@@ -94,8 +94,8 @@ def measure(kind: str, size_bytes: int, count: int = ROUNDS) -> Figures:
 def _encode(body: Outgoing, compression: Compression, threads: int) -> tuple[float, float, float]:
     available = frozenset(codec.name for codec in codecs())
     tuner = Tuner(compression, available, threads, lambda decision: None)
-    tuner.path_speed("line", 1e6)  # slow: bytes are what counts
-    order = Order(body.whole, lambda now_s: tuner.begin("x", "line", body.size_bytes, now_s))
+    tuner.goodput["line"] = 1e6  # slow: bytes are what counts
+    order = Order(body.whole, lambda now_s: Course(tuner, "x", "line", body.size_bytes, now_s))
     with ThreadPoolExecutor(threads) as pool:
         begin_s = time.perf_counter()
         parcels = list(Sending(body, order, pool, RateCap(), FlightPath.chunk_bytes).parcels())

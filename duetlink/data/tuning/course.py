@@ -23,11 +23,11 @@ from duetlink.data.tuning.choice import Choice
 from duetlink.data.tuning.compression import AUTO, FEWEST_BYTES, LATENCY, THROUGHPUT, role_of
 from duetlink.data.tuning.decision import Decision
 from duetlink.data.tuning.goodput import Goodput, alike
-from duetlink.data.tuning.knowledge import SMALL_BYTES, Knowledge
 from duetlink.data.tuning.model import processors_rate, rate
 from duetlink.data.tuning.outlook import Outlook
 from duetlink.data.tuning.sample import SAMPLE_BYTES, Kind, kind_of, take
 from duetlink.data.tuning.subject import Outcome, Subject
+from duetlink.data.tuning.tuner import SMALL_BYTES, Tuner
 from duetlink.errors import DuetError
 
 _GAIN, _GAIN_BYTES = 1.05, 1.005  # for a change of choice: 5 % is not noticed; bytes are known exactly
@@ -46,7 +46,7 @@ _TYPICAL_RATE = 200e6  # bytes/s of a link that nobody has measured, for what ti
 
 
 class Course:
-    """Made by `Tuner.begin`. Any thread may call; chunks are sent in the order in which they were chosen for,
+    """Any thread may call; chunks are sent in the order in which they were chosen for,
     and `sent` is called once for each, or `rested`.
 
     `chunk_bytes` and `workers` say how large the next chunk should be, before encoding, and how many threads
@@ -54,11 +54,12 @@ class Course:
     """
 
     def __init__(
-        self, knowledge: Knowledge, name: str, path: str, size_bytes: int, now_s: float, round_trip_s: float
+        self, tuner: Tuner, name: str, path: str, size_bytes: int, now_s: float, round_trip_s: float = 0.0
     ) -> None:
-        self._knowledge, self._name, self._path = knowledge, name, path
+        """A transfer of `size_bytes` over one path begins."""
+        self._tuner, self._name, self._path = tuner, name, path
         self._lock = threading.Lock()
-        self._outlook = Outlook(knowledge, path, size_bytes, round_trip_s)
+        self._outlook = Outlook(tuner, path, size_bytes, round_trip_s)
         self._raw = Choice(named("raw"), 0)
         self._failed: dict[str, str] = {}  # by codec, for the rest of the transfer: how, in words
         self._subjects: dict[tuple[str, Kind], Subject] = {}
@@ -102,7 +103,7 @@ class Course:
             subject = self._subject_of(choice)
             if subject is None or raw_bytes < SMALL_BYTES:
                 return
-            self._knowledge.encoded(self._outlook.place(subject, choice), raw_bytes, elapsed_s)
+            self._tuner.encoded(self._outlook.place(subject, choice), raw_bytes, elapsed_s)
             payload_bytes = max(0, encoded_bytes - chunk.HEADER_BYTES)
             if subject.encoded(choice.key, self._outlook.ratio(choice, raw_bytes, payload_bytes)):
                 subject.due, subject.look_at = "the data have changed", 0
@@ -143,20 +144,20 @@ class Course:
         with self._lock:
             for subject in self._latest.values():
                 if codec_name in subject.used:
-                    self._knowledge.decoded(codec_name, subject.kind, raw_bytes, elapsed_s)
+                    self._tuner.decoded(codec_name, subject.kind, raw_bytes, elapsed_s)
 
     def finished(self, now_s: float) -> None:
         """The transfer is over, complete or not."""
         with self._lock:
             goodput = self._outlook.goodput
             if goodput.measured is not None and goodput.lasting:
-                self._knowledge.goodput[self._path] = goodput.measured
+                self._tuner.goodput[self._path] = goodput.measured
             self._load_wanted()
 
     # -- choosing -------------------------------------------------------------------------------------------
 
     def _choose(self, array: Array, element: Element, now_s: float, sample: Callable[[], Array]) -> Choice:
-        settings, outlook = self._knowledge.compression, self._outlook
+        settings, outlook = self._tuner.compression, self._outlook
         if settings is not outlook.settings:
             outlook.settings, self._spent_s = settings, 0.0
             for subject in self._subjects.values():
@@ -180,7 +181,7 @@ class Course:
     def _link_changed(self, subject: Subject) -> str:
         """Nothing that was measured counts any more; returns what to say of it."""
         subject.outcomes.clear()
-        shunned, speed = self._knowledge.shunned, self._outlook.speed
+        shunned, speed = self._tuner.shunned, self._outlook.speed
         for path, place in list(shunned):
             if path == self._path:
                 shunned.pop((path, place), None)
@@ -200,7 +201,7 @@ class Course:
         else:
             if name in self._failed:
                 why = self._failed[name]
-            elif name not in self._knowledge.available or not codec.lossless or not codec.accepts(element):
+            elif name not in self._tuner.available or not codec.lossless or not codec.accepts(element):
                 why += f", which cannot be used for {element.name} here"
             else:
                 choice = Choice(codec, codec.level if level is None else level)
@@ -210,7 +211,7 @@ class Course:
     def _pinned(self, element: Element) -> Choice | None:
         """What was chosen last, by this transfer or another; None where nothing was."""
         subject = self._latest.get(element.name)
-        choice = self._knowledge.latest.get((self._path, element.name)) if subject is None else subject.choice
+        choice = self._tuner.latest.get((self._path, element.name)) if subject is None else subject.choice
         if choice is None or choice.codec.name in self._failed:
             return None
         subject = subject or self._meet(element, Kind.DENSE)
@@ -265,7 +266,7 @@ class Course:
 
     def _costs(self, subject: Subject, sample: Callable[[], Array], now_s: float) -> dict[Choice, float]:
         """Of all choices that are allowed and known, after trying on a sample what could win."""
-        outlook, shunned = self._outlook, self._knowledge.shunned
+        outlook, shunned = self._outlook, self._tuner.shunned
 
         def expected(choice: Choice) -> float:
             return outlook.cost(outlook.figures(subject, choice), self.chunk_bytes)
@@ -273,7 +274,7 @@ class Course:
         costs = {self._raw: expected(self._raw)}
         candidates = [
             choice
-            for choice in self._knowledge.candidates(subject.element)
+            for choice in self._tuner.candidates(subject.element)
             if subject.kind is not Kind.NOISE and choice.codec.name not in self._failed
             if shunned.get((self._path, outlook.place(subject, choice)), now_s) <= now_s
         ]
@@ -289,7 +290,7 @@ class Course:
 
     def _try(self, subject: Subject, choice: Choice, sample: Callable[[], Array]) -> None:
         """Find out what a codec makes of a sample, and how fast, if there is time for it."""
-        shared, outlook, name = self._knowledge, self._outlook, choice.codec.name
+        shared, outlook, name = self._tuner, self._outlook, choice.codec.name
         if not choice.codec.ready:
             if outlook.speed is not None:
                 self._wanted[name] = choice.codec
@@ -317,13 +318,13 @@ class Course:
 
     def _time(self, subject: Subject, choice: Choice, items: Array) -> tuple[int, float]:
         """How many bytes a sample becomes, and what that takes."""
-        begin_s = self._knowledge.clock()
+        begin_s = self._tuner.clock()
         encoded = choice.codec.encode(items, subject.element, choice.level)
-        return len(encoded), self._knowledge.clock() - begin_s
+        return len(encoded), self._tuner.clock() - begin_s
 
     def _load_wanted(self) -> None:
         for codec in self._wanted.values():
-            self._knowledge.load(codec)
+            self._tuner.load(codec)
         self._wanted.clear()
 
     # -- what comes of it -----------------------------------------------------------------------------------
@@ -354,11 +355,11 @@ class Course:
         subject.choice, subject.due = choice, None
         self._shape(subject, choice)
         if changed and subject.plan is not None:
-            self._knowledge.latest[self._path, subject.element.name] = choice
-            number = next(self._knowledge.numbers)
+            self._tuner.latest[self._path, subject.element.name] = choice
+            number = next(self._tuner.numbers)
             decision = Decision(number, now_s, self._name, self._path, before, subject.plan, why, predicted)
             self._outcome = Outcome(decision, subject, choice)
-            self._knowledge.record(decision)
+            self._tuner.record(decision)
 
     def _judge(self, outcome: Outcome, measured: float, now_s: float) -> None:
         """It is known what a decision brought: tell, and take it back if something else brought more."""
@@ -366,7 +367,7 @@ class Course:
             outcome.subject,
             outcome.choice,
             self._outlook.settings,
-            self._knowledge,
+            self._tuner,
         )
         self._outcome = None
         shared.record(msgspec.structs.replace(outcome.decision, measured=measured))

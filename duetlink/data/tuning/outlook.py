@@ -9,10 +9,10 @@ from duetlink.data.tuning.choice import Choice
 from duetlink.data.tuning.compression import FEWEST_BYTES, LATENCY, LEAST_CPU, Compression
 from duetlink.data.tuning.decision import Plan
 from duetlink.data.tuning.goodput import Goodput
-from duetlink.data.tuning.knowledge import Knowledge, Place
 from duetlink.data.tuning.model import PROCESSOR_BOUND_BYTES_PER_S, RAW, Figures, Line, cost, cpu_s, rate
 from duetlink.data.tuning.priors import prior
 from duetlink.data.tuning.subject import Subject
+from duetlink.data.tuning.tuner import Place, Tuner
 
 _KIB = 1024
 # Of a chunk before encoding: less costs calls, more makes the pipeline wait for the first one.
@@ -33,11 +33,11 @@ class Outlook:
     Its course keeps it up to date, under the course's lock.
     """
 
-    def __init__(self, knowledge: Knowledge, path: str, size_bytes: int, round_trip_s: float) -> None:
-        self.knowledge, self.path = knowledge, path
+    def __init__(self, tuner: Tuner, path: str, size_bytes: int, round_trip_s: float) -> None:
+        self.tuner, self.path = tuner, path
         self.size_bytes = max(1, size_bytes)
-        self.settings: Compression = knowledge.compression
-        self.goodput = Goodput(knowledge.goodput.get(path))
+        self.settings: Compression = tuner.compression
+        self.goodput = Goodput(tuner.goodput.get(path))
         self.others_load = 0.0  # share of the processors that other programs use
         self._round_trip_s = round_trip_s
 
@@ -50,7 +50,7 @@ class Outlook:
     @property
     def line(self) -> Line:
         """The path as the model sees it."""
-        shared, goodput = self.knowledge, self.speed or _UNMEASURED
+        shared, goodput = self.tuner, self.speed or _UNMEASURED
         workers: float = shared.workers
         # a load that the peer makes is our own, and the model accounts for it; so it is on a fast link
         if not shared.together and goodput < PROCESSOR_BOUND_BYTES_PER_S:
@@ -65,7 +65,7 @@ class Outlook:
         """By what is known of such data, or usual for them."""
         if choice.raw:
             return RAW
-        shared, place, usual = self.knowledge, self.place(subject, choice), prior(choice.key, subject.kind)
+        shared, place, usual = self.tuner, self.place(subject, choice), prior(choice.key, subject.kind)
         encode = shared.encode.get(place) or shared.tried.get(place) or usual.encode
         decode = shared.decode.get((choice.codec.name, subject.kind)) or usual.decode
         return Figures(encode, decode, max(1e-6, subject.ratios.get(choice.key, usual.ratio)))
@@ -98,7 +98,7 @@ class Outlook:
         size = min(_LARGE_CHUNK_BYTES, self.size_bytes // (_CHUNKS * (2 if objective == LATENCY else 1)))
         if objective == FEWEST_BYTES or (choice.raw and self.line.processor_bound and speed is not None):
             size = _MOST_CHUNK_BYTES  # what repeats is found within a chunk
-        workers = self.knowledge.workers
+        workers = self.tuner.workers
         if speed is None:
             size = min(size, _FIRST_CHUNK_BYTES)
         else:

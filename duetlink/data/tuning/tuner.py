@@ -1,73 +1,121 @@
-"""The tuner of one sending direction of a link.
+"""The tuner of one sending direction of a link: what all its transfers know together.
 
-    course = tuner.begin("scans", "tcp", size_bytes, now_s)
+    course = Course(tuner, "scans", "tcp", size_bytes, now_s)
     choice = course.choose(chunk, element, now_s)        # before each chunk is encoded
     ...
     course.sent(raw_bytes, wire_bytes, held_s, now_s)    # after the transport has taken it
 
-It samples the data (`sample.py`), tries codecs on the sample, and takes the least of a cost model
-(`model.py`). It decides again when the link's goodput (`goodput.py`) or the data have changed (`course.py`).
+A course samples the data (`sample.py`), tries codecs on the sample, and takes the least of a cost model
+(`model.py`). It decides again when the link's goodput (`goodput.py`) or the data have changed. Codecs'
+libraries are loaded in the background.
 """
 
 from __future__ import annotations
 
+import itertools
+import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
-from duetlink.data.tuning.compression import Compression
-from duetlink.data.tuning.course import Course
+from duetlink.data.codecs.base import Codec
+from duetlink.data.codecs.element import Element
+from duetlink.data.codecs.registry import codecs
+from duetlink.data.tuning.choice import Choice, Key
+from duetlink.data.tuning.compression import Compression, role_of
 from duetlink.data.tuning.decision import Decision
-from duetlink.data.tuning.knowledge import Knowledge
+from duetlink.data.tuning.priors import choices
+from duetlink.data.tuning.sample import Kind
+
+_logger = logging.getLogger(__name__)
+
+SMALL_BYTES = 16 * 1024  # of an array: what codecs take for less is what a call takes
+_LEAST_BYTES = 64 * 1024  # of a chunk whose time speaks for larger ones: the last of a column may be short
+_NEWEST = 0.3  # weight of the latest chunk: after six, nine tenths are new
+
+Place = tuple[Key, str, Kind]  # of the speed of a choice: name of the element, kind of data
 
 
+@dataclass(slots=True, eq=False)
 class Tuner:
-    """Any thread may call."""
+    """Any thread may call, and read and set fields; of two figures that come at once, one may be lost. Speeds
+    are bytes of arrays per second of one worker.
 
-    def __init__(
-        self,
-        compression: Compression,
-        available: frozenset[str],
-        cpus: int,
-        record: Callable[[Decision], None],
-        clock: Callable[[], float] = time.perf_counter,
-        *,
-        workers: int | None = None,
-        together: bool = False,
-        wanted: Callable[[str], None] = lambda codec: None,
-    ) -> None:
-        """`available` are the codecs that both sides have, by name. `record` is called with each decision,
-        and once more when its outcome is known, on the thread that brought it about; it calls nothing here.
-        `clock` times the encoding of samples, and nothing else. `workers` threads encode, and as many decode:
-        one per processor if not given. `together`: those of the peer are the same processors. `wanted` is
-        called with the name of a codec that is being loaded here, and that the peer is to `load`.
-        """
-        self._knowledge = Knowledge(
-            compression, available, cpus, record, clock, workers or cpus, together, wanted
-        )
+    `compression` may be set: it counts from the next chunk of running transfers on. `available` are the
+    codecs that both sides have, by name. `record` is called with each decision, and once more when its
+    outcome is known, on the thread that brought it about; it calls nothing here. `clock` times the encoding
+    of samples, and nothing else. `workers` threads encode, and as many decode: one per processor if not
+    given. `together`: those of the peer are the same processors. `wanted` is called with the name of a codec
+    that is being loaded here, and that the peer is to `load_for_peer`.
+    """
 
-    @property
-    def compression(self) -> Compression:
-        """The configuration in force."""
-        return self._knowledge.compression
+    compression: Compression
+    available: frozenset[str]
+    cpus: int
+    record: Callable[[Decision], None]
+    clock: Callable[[], float] = time.perf_counter
+    workers: int = 0
+    together: bool = False
+    wanted: Callable[[str], None] = lambda codec: None
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    goodput: dict[str, float] = field(default_factory=dict)  # by path: bytes per second, as measured last
+    latest: dict[tuple[str, str], Choice] = field(default_factory=dict)  # by path and element
+    tried: dict[Place, float] = field(default_factory=dict)  # on samples
+    encode: dict[Place, float] = field(default_factory=dict)  # of chunks
+    decode: dict[tuple[str, Kind], float] = field(default_factory=dict)
+    call_s: dict[str, float] = field(default_factory=dict)  # by codec: what a call takes beside the items
+    shunned: dict[tuple[str, Place], float] = field(default_factory=dict)  # by path: until when
+    _asked: set[str] = field(default_factory=set)
+    _loading: threading.Lock = field(default_factory=threading.Lock)
 
-    def set_compression(self, compression: Compression) -> None:
-        """Use another configuration, from the next chunk of running transfers on."""
-        self._knowledge.compression = compression
-
-    def path_speed(self, path: str, bytes_per_s: float) -> None:
-        """A path was measured by other means."""
-        if bytes_per_s > 0:
-            self._knowledge.goodput[path] = bytes_per_s
-
-    def load(self, name: str) -> None:
-        """The peer's tuner wants a codec: make it ready, if both sides have it, before chunks wait for it."""
-        self._knowledge.load_for_peer(name)
+    def __post_init__(self) -> None:
+        self.workers = self.workers or self.cpus
 
     def link_changed(self) -> None:
         """Forget how fast paths are: they lead elsewhere now."""
-        self._knowledge.goodput.clear()
-        self._knowledge.shunned.clear()
+        self.goodput.clear()
+        self.shunned.clear()
 
-    def begin(self, name: str, path: str, size_bytes: int, now_s: float, round_trip_s: float = 0.0) -> Course:
-        """A transfer of `size_bytes` over one path begins."""
-        return Course(self._knowledge, name, path, size_bytes, now_s, round_trip_s)
+    def candidates(self, element: Element) -> list[Choice]:
+        """All choices but raw that both sides have and that take such items."""
+        there = [codec for codec in codecs() if codec.name in self.available]
+        return [choice for codec in there for choice in choices(codec, element, role_of(element))]
+
+    def encoded(self, place: Place, size_bytes: int, elapsed_s: float) -> None:
+        """A chunk was encoded."""
+        if size_bytes >= _LEAST_BYTES and elapsed_s > 0:
+            self.encode[place] = _average(self.encode.get(place), size_bytes / elapsed_s)
+
+    def decoded(self, codec: str, kind: Kind, size_bytes: int, elapsed_s: float) -> None:
+        """The peer has decoded a chunk."""
+        if size_bytes and elapsed_s > 0:
+            self.decode[codec, kind] = _average(self.decode.get((codec, kind)), size_bytes / elapsed_s)
+
+    def load(self, codec: Codec) -> None:
+        """Make it ready in a while, and let the peer do so, who will have to decode."""
+        if codec.name not in self._asked:
+            self.wanted(codec.name)
+            self._load(codec)
+
+    def load_for_peer(self, name: str) -> None:
+        """The peer has asked for that codec, which it is about to encode with."""
+        for codec in codecs():
+            if codec.name == name and name in self.available and name not in self._asked:
+                self._load(codec)
+
+    def _load(self, codec: Codec) -> None:
+        self._asked.add(codec.name)
+        threading.Thread(target=self._work, args=(codec,), name="duetlink-load").start()
+
+    def _work(self, codec: Codec) -> None:
+        with self._loading:  # one after the other: two may need the same library
+            try:
+                codec.load()
+            except Exception as error:  # it stays what it is: not ready
+                _logger.warning("codec %s is installed, but does not load: %s", codec.name, error)
+
+
+def _average(before: float | None, speed: float) -> float:
+    """Of the times, not of the speeds: one quick chunk says less than one slow one."""
+    return speed if before is None else 1 / (_NEWEST / speed + (1 - _NEWEST) / before)

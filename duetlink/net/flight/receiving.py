@@ -18,7 +18,7 @@ from duetlink.base.runtime.cpu import Stopwatch
 from duetlink.data.codecs import chunk
 from duetlink.data.codecs.base import Array
 from duetlink.data.codecs.registry import by_number
-from duetlink.data.tuning.knowledge import SMALL_BYTES
+from duetlink.data.tuning.tuner import SMALL_BYTES
 from duetlink.errors import DuetError, TransferFailed, UndecodableChunk
 from duetlink.net.flight.body import Landing, Version
 

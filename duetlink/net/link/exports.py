@@ -13,7 +13,7 @@ from itertools import pairwise
 from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.data.tuning import Tuner
+from duetlink.data.tuning import Course, Tuner
 from duetlink.errors import (
     AssetChanged,
     DuetError,
@@ -23,7 +23,7 @@ from duetlink.errors import (
     TransferCancelled,
 )
 from duetlink.net.flight.body import Outgoing
-from duetlink.net.flight.sending import Course, Order, PlainCourse
+from duetlink.net.flight.sending import Order, PlainCourse
 from duetlink.net.link.export import Export, Sources
 from duetlink.net.link.holding import Versions, parts_to_wire
 from duetlink.net.link.traffic import Traffic
@@ -339,7 +339,8 @@ class Exports:
         return ticket
 
     def _begin(self, export: Export, path_name: str, now_s: float) -> Course:
-        course = self._tuner.begin(
+        course = Course(
+            self._tuner,
             export.transfer.name,
             path_name,
             export.outgoing.size_bytes,

@@ -56,11 +56,11 @@ class Tuning:
         )
         rpc.notice(pb.TunerDecision, self._told)
         rpc.notice(pb.PathSpeed, self._measured)
-        rpc.notice(pb.CodecWanted, lambda wanted: self.tuner.load(wanted.name))
+        rpc.notice(pb.CodecWanted, lambda wanted: self.tuner.load_for_peer(wanted.name))
 
     def apply(self, compression: Compression) -> None:
         """Both sides have agreed on it."""
-        self.tuner.set_compression(compression)
+        self.tuner.compression = compression
         self.rate_cap.set_rate(compression.rate_cap_bytes_per_s, time.monotonic())
         self._sink.emit(CompressionChanged(compression.version))
         self._sink.changed()
@@ -94,7 +94,7 @@ class Tuning:
     def _measured(self, speed: pb.PathSpeed) -> None:
         if speed.path not in self._paths or not 0 < speed.bytes_per_s < math.inf:
             raise RemoteProtocolError("the peer has measured a speed that cannot be, or of no path")
-        self.tuner.path_speed(speed.path, speed.bytes_per_s)
+        self.tuner.goodput[speed.path] = speed.bytes_per_s
 
     def _told(self, message: pb.TunerDecision) -> None:
         decision = Decision.from_wire(json_.load(message.content, "decision"))

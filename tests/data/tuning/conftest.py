@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from duetlink.data.codecs.base import Codec
-from duetlink.data.tuning import Compression, Course, History, Tuner, knowledge
+from duetlink.data.tuning import Compression, Course, History, Tuner
 from tests.data.tuning.simulation import MIB, Link, Simulation, World, codecs_of
 
 
@@ -35,12 +35,12 @@ class Bench:
 
     def transfer(self, kinds: list[tuple[int, str]], link: Link, size: int = 64 * MIB) -> Simulation:
         """A transfer that is ready to run."""
-        course = self.tuner.begin("x", "tcp", size, 0.0)
+        course = Course(self.tuner, "x", "tcp", size, 0.0)
         self.running = Simulation(self.world, link, course, size, kinds)
         return self.running
 
     def course(self) -> Course:
-        return self.tuner.begin("x", "tcp", 64 * MIB, 0.0)
+        return Course(self.tuner, "x", "tcp", 64 * MIB, 0.0)
 
 
 MakeBench = Callable[..., Bench]
@@ -59,10 +59,10 @@ def make_bench(monkeypatch: pytest.MonkeyPatch) -> MakeBench:
         """`speed` of the path, in MB/s, where it is known already."""
         world = World()
         codecs = codecs_of(world, slowdown, names)
-        monkeypatch.setattr(knowledge, "codecs", lambda: tuple(codecs))
+        monkeypatch.setattr("duetlink.data.tuning.tuner.codecs", lambda: tuple(codecs))
         bench = Bench(codecs, world, compression or Compression(), together)
         if speed is not None:
-            bench.tuner.path_speed("tcp", speed * 1e6)
+            bench.tuner.goodput["tcp"] = speed * 1e6
         return bench
 
     return make

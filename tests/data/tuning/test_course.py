@@ -9,7 +9,7 @@ import pytest
 from duetlink.data.codecs.base import Array, Codec, Octets
 from duetlink.data.codecs.element import FLOAT32, UINT8, Element
 from duetlink.data.codecs.registry import named
-from duetlink.data.tuning import Compression, Course, History, Tuner, knowledge
+from duetlink.data.tuning import Compression, Course, History, Tuner
 from duetlink.data.tuning.choice import Choice
 from tests.data.tuning.conftest import Bench, MakeBench
 from tests.data.tuning.simulation import DATA, MIB, FakeCodec, Link
@@ -36,7 +36,7 @@ def send(course: Course, chunks: int, now_s: float, rate: float) -> list[Choice]
 def test_manual_uses_what_is_named_for_the_role() -> None:
     history = History()
     tuner = Tuner(manual(tensor="zstd", bytes="raw"), frozenset({"raw", "zstd"}), 2, history.add)
-    course = tuner.begin("x", "tcp", MIB, 0.0)
+    course = Course(tuner, "x", "tcp", MIB, 0.0)
     assert str(course.choose(WEIGHTS, FLOAT32, 0.0)) == "zstd 1"
     assert course.choose(WEIGHTS.view(UINT8.storage), UINT8, 0.0).raw
     assert [decision.why for decision in history] == [
@@ -48,7 +48,7 @@ def test_manual_uses_what_is_named_for_the_role() -> None:
 def test_manual_with_a_level() -> None:
     compression = manual(tensor="zstd").changed(level={"tensor": 7})
     tuner = Tuner(compression, frozenset({"raw", "zstd"}), 2, History().add)
-    assert tuner.begin("x", "tcp", MIB, 0.0).choose(WEIGHTS, FLOAT32, 0.0).level == 7
+    assert Course(tuner, "x", "tcp", MIB, 0.0).choose(WEIGHTS, FLOAT32, 0.0).level == 7
 
 
 def test_manual_leaves_a_role_to_the_tuner(make_bench: MakeBench) -> None:
@@ -60,7 +60,7 @@ def test_manual_leaves_a_role_to_the_tuner(make_bench: MakeBench) -> None:
 def test_a_codec_that_the_peer_lacks_is_not_used() -> None:
     history = History()
     tuner = Tuner(manual(tensor="zstd"), frozenset({"raw"}), 2, history.add)
-    assert tuner.begin("x", "tcp", MIB, 0.0).choose(WEIGHTS, FLOAT32, 0.0).raw
+    assert Course(tuner, "x", "tcp", MIB, 0.0).choose(WEIGHTS, FLOAT32, 0.0).raw
     assert "cannot be used for float32 here" in next(iter(history)).why
 
 
@@ -68,17 +68,17 @@ def test_auto_chooses_only_what_both_have(make_bench: MakeBench) -> None:
     bench = make_bench(1.25)
     names = frozenset({"raw", "zlib"})
     tuner = Tuner(Compression(), names, 2, bench.history.add)
-    tuner.path_speed("tcp", 1.25e6)
-    course = tuner.begin("x", "tcp", 64 * MIB, 0.0)
+    tuner.goodput["tcp"] = 1.25e6
+    course = Course(tuner, "x", "tcp", 64 * MIB, 0.0)
     bench.world.kind = "1.2x"
     assert {choice.codec.name for choice in send(course, 30, 0.0, 1.25e6)} <= names
 
 
 def test_a_change_of_settings_takes_effect_at_the_next_chunk() -> None:
     tuner = Tuner(manual(tensor="raw"), frozenset({"raw", "zstd"}), 2, History().add)
-    course = tuner.begin("x", "tcp", MIB, 0.0)
+    course = Course(tuner, "x", "tcp", MIB, 0.0)
     assert course.choose(WEIGHTS, FLOAT32, 0.0).raw
-    tuner.set_compression(manual(tensor="zstd"))
+    tuner.compression = manual(tensor="zstd")
     assert str(course.choose(WEIGHTS, FLOAT32, 0.1)) == "zstd 1"
 
 
@@ -88,8 +88,8 @@ def test_a_pinned_plan_stays_and_holds_for_later_transfers(make_bench: MakeBench
     course = bench.course()
     first = course.choose(WEIGHTS, FLOAT32, 0.0)
     assert not first.raw
-    bench.tuner.set_compression(Compression(pin=True))
-    bench.tuner.path_speed("tcp", 800e6)
+    bench.tuner.compression = Compression(pin=True)
+    bench.tuner.goodput["tcp"] = 800e6
     assert set(send(course, 40, 0.0, 800e6)) == {first}
     assert set(send(bench.course(), 10, 1.0, 800e6)) == {first}
 
@@ -108,7 +108,7 @@ def test_a_codec_that_failed_is_not_chosen_again(make_bench: MakeBench) -> None:
 
 def test_a_named_codec_that_failed_gives_way_to_raw() -> None:
     tuner = Tuner(manual(tensor="zstd"), frozenset({"raw", "zstd"}), 2, History().add)
-    course = tuner.begin("x", "tcp", MIB, 0.0)
+    course = Course(tuner, "x", "tcp", MIB, 0.0)
     course.failed(course.choose(WEIGHTS, FLOAT32, 0.0))
     assert course.choose(WEIGHTS, FLOAT32, 0.1).raw
 
@@ -126,10 +126,10 @@ class Broken(Codec):
 
 
 def test_a_codec_that_fails_on_the_sample_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knowledge, "codecs", lambda: (named("raw"), Broken()))
+    monkeypatch.setattr("duetlink.data.tuning.tuner.codecs", lambda: (named("raw"), Broken()))
     tuner = Tuner(Compression(), frozenset({"raw", "broken"}), 2, History().add)
-    tuner.path_speed("tcp", 1e6)
-    assert all(choice.raw for choice in send(tuner.begin("x", "tcp", 64 * MIB, 0.0), 30, 0.0, 1e6))
+    tuner.goodput["tcp"] = 1e6
+    assert all(choice.raw for choice in send(Course(tuner, "x", "tcp", 64 * MIB, 0.0), 30, 0.0, 1e6))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_an_empty_chunk_of_a_large_object_goes_as_it_is(make_bench: MakeBench) -
 
 
 def test_empty_chunks_and_nothing_sent(make_bench: MakeBench) -> None:
-    course = make_bench().tuner.begin("x", "tcp", 0, 0.0)
+    course = Course(make_bench().tuner, "x", "tcp", 0, 0.0)
     assert course.choose(WEIGHTS[:0], FLOAT32, 0.0).raw
     course.sent(0, 0, 0.0, 0.0)
     course.finished(0.0)
@@ -189,7 +189,7 @@ def test_empty_chunks_and_nothing_sent(make_bench: MakeBench) -> None:
 def test_nothing_is_tried_that_takes_more_than_a_small_share_of_the_transfer(make_bench: MakeBench) -> None:
     bench = make_bench(125)
     bench.world.kind = "2x"
-    course = bench.tuner.begin("x", "tcp", 64 * 1024, 0.0)
+    course = Course(bench.tuner, "x", "tcp", 64 * 1024, 0.0)
     assert course.choose(DATA["2x"][: 16 * 1024], FLOAT32, 0.0).raw
     assert bench.world.trials == 0
 
@@ -197,8 +197,8 @@ def test_nothing_is_tried_that_takes_more_than_a_small_share_of_the_transfer(mak
 def test_threads_may_call_at_once() -> None:
     history = History()
     tuner = Tuner(Compression(), frozenset({"raw", "zstd"}), 2, history.add)
-    tuner.path_speed("tcp", 5e6)
-    course = tuner.begin("x", "tcp", 64 * MIB, 0.0)
+    tuner.goodput["tcp"] = 5e6
+    course = Course(tuner, "x", "tcp", 64 * MIB, 0.0)
     zstd = Choice(named("zstd"), 1)
     errors: list[BaseException] = []
 
@@ -207,7 +207,7 @@ def test_threads_may_call_at_once() -> None:
             for _ in range(300):
                 course.encoded(zstd, MIB, MIB // 2, 0.002)
                 course.decoded("zstd", MIB, 0.001)
-                tuner.path_speed("tcp", 5e6)
+                tuner.goodput["tcp"] = 5e6
         except BaseException as error:
             errors.append(error)
 
@@ -315,7 +315,7 @@ def test_what_is_loaded_here_is_loaded_by_the_peer(make_bench: MakeBench) -> Non
     codec.there = False  # as it is at the peer
     peer = Tuner(Compression(), frozenset({"pcodec"}), 2, History().add)
     for name in ("nonesuch", "zstd", "pcodec"):  # zstd: not for both
-        peer.load(name)
+        peer.load_for_peer(name)
     loaded()
     assert codec.there
 

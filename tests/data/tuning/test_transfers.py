@@ -151,7 +151,7 @@ def test_a_codec_that_no_table_knows_is_tried(make_bench: MakeBench) -> None:
 
 def test_the_fewest_bytes(make_bench: MakeBench) -> None:
     bench = make_bench(125)
-    bench.tuner.set_compression(bench.tuner.compression.changed(objective="bytes"))
+    bench.tuner.compression = bench.tuner.compression.changed(objective="bytes")
     run = bench.transfer([(0, "1.2x")], Link([(0.0, 125)]))
     run.run()
     assert used(run)["pcodec"] >= 56 * MIB
@@ -160,7 +160,7 @@ def test_the_fewest_bytes(make_bench: MakeBench) -> None:
 
 def test_the_least_processor_time(make_bench: MakeBench) -> None:
     bench = make_bench(12.5)
-    bench.tuner.set_compression(bench.tuner.compression.changed(objective="cpu"))
+    bench.tuner.compression = bench.tuner.compression.changed(objective="cpu")
     run = bench.transfer([(0, "1.2x")], Link([(0.0, 12.5)]))
     run.run()
     assert used(run) == {"raw": 64 * MIB}

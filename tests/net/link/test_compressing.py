@@ -14,6 +14,7 @@ from duetlink.data import values
 from duetlink.data.codecs import registry
 from duetlink.data.codecs.base import Array, Codec
 from duetlink.data.codecs.element import Element
+from duetlink.data.tuning import Tuner
 from duetlink.data.values.base import Part
 from duetlink.errors import (
     LocalProtocolError,
@@ -74,10 +75,10 @@ async def test_a_change_of_either_side_is_in_force_on_both(pair: tuple[Link, Lin
 async def test_a_codec_that_one_side_wants_is_loaded_by_the_other(
     pair: tuple[Link, Link], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = pair
+    one, _ = pair
     loading: list[str] = []
-    monkeypatch.setattr(other.tuning.tuner, "load", loading.append)
-    await asyncio.to_thread(one.tuning.tuner._knowledge.load, registry.named("bitshuffle"))
+    monkeypatch.setattr(Tuner, "load_for_peer", lambda self, name: loading.append(name))
+    await asyncio.to_thread(one.tuning.tuner.load, registry.named("bitshuffle"))
     await one.ping()
     assert loading == ["bitshuffle"]
 
