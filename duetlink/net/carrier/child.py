@@ -23,7 +23,7 @@ _CLOSE_TIMEOUT_S = 2.0
 _KEPT_LINES = 20  # of standard error
 _SHOWN_CHARACTERS = 600
 
-_LOSS_SECONDS = 5  # statistics come once a second
+_LOSS_SECONDS = 5  # they are told once a second
 _FEW_DATAGRAMS = 50  # of which a share would be chance
 
 
@@ -39,7 +39,6 @@ class Child:
         self.up: asyncio.Future[int] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
         self.description = ""
-        self.statistics: dict[str, Any] = {}
         self._datagrams: deque[tuple[int, int]] = deque(maxlen=_LOSS_SECONDS + 1)  # sent and lost until then
         self._on_signal = on_signal
         self._process: Process | None = None
@@ -146,11 +145,9 @@ class Child:
         elif "down" in event:
             self._why = event["down"]["why"]
             self._fail(self._why)
-        elif "statistics" in event:
-            self.statistics = event["statistics"]
-            transport = self.statistics["transport"]
-            if transport:
-                self._datagrams.append((transport["sent_datagrams"], transport["lost_datagrams"]))
+        elif "datagrams" in event:
+            sent, lost = event["datagrams"]
+            self._datagrams.append((sent, lost))
 
     def _crashed(self, status: int) -> str:
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import json
 from dataclasses import dataclass
 
+import msgspec
+
+from duetlink.base.wire import json_
 from duetlink.settings import IceServer
 
 
@@ -15,22 +16,17 @@ class Configuration:
     """One attempt at one rung."""
 
     rung: str
-    controlling: bool
-    key: bytes = dataclasses.field(repr=False)
-    ice_servers: tuple[IceServer, ...]
-    map_port: bool
+    controlling: bool  # on exactly one of the two sides
+    key: bytes = dataclasses.field(repr=False)  # 32 random bytes of this attempt alone
+    ice_servers: tuple[IceServer, ...]  # of this side, in the order of preference
+    map_port: bool  # whether this side's user allows to ask the router for a port
     flight_port: int  # of this side's Flight server
     flight_host: str = "127.0.0.1"  # where this machine reaches it
     listen: str | None = None  # the address at which a rung may listen; None: all
 
     def to_json(self) -> str:
-        fields = dataclasses.asdict(self)
-        fields["key"] = base64.b64encode(self.key).decode()
-        return json.dumps(fields)
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Configuration:
-        fields = json.loads(text)
-        fields["key"] = base64.b64decode(fields["key"])
-        fields["ice_servers"] = tuple(IceServer.from_json(entry) for entry in fields["ice_servers"])
-        return cls(**fields)
+        return json_.read(text, cls)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from duetlink.settings import IceServer
+from duetlink.net.carrier.configuration import Configuration
 
 # what the kernels relay: longer messages and more of them end the attempt
 MAX_SIGNAL_BYTES = 4 * 1024
@@ -24,13 +24,9 @@ MAX_SIGNALS = 200
 class Session:
     """One attempt, as both drivers see it."""
 
-    controlling: bool  # on exactly one of the two sides
-    key: bytes  # 32 random bytes of this attempt alone, the same on both sides
-    ice_servers: tuple[IceServer, ...]  # of this side, in the order of preference
-    map_port: bool  # whether this side's user allows to ask the router for a port
+    configuration: Configuration
     send: Callable[[bytes], Awaitable[None]]
     receive: Callable[[], Awaitable[bytes]]
-    listen: str | None = None  # the address at which this side may listen; None: all
 
 
 class Established(ABC):

@@ -17,6 +17,7 @@ from aioice import ice, stun
 
 from duetlink.errors import PathUnavailable
 from duetlink.net.carrier.allocation import allocate_first
+from duetlink.net.carrier.configuration import Configuration
 from duetlink.net.carrier.driver import Established, Session
 from duetlink.net.carrier.ice_signals import MAX_CANDIDATES, read_candidate, read_message
 from duetlink.net.carrier.takeover import (
@@ -63,10 +64,10 @@ async def _establish(agent: _Agent) -> Established:
 class Tunnelled(Established):
     """The tunnel upon a pair of addresses."""
 
-    def __init__(self, agent: _Agent, session: Session, pair: Pair, description: str) -> None:
+    def __init__(self, agent: _Agent, configuration: Configuration, pair: Pair, description: str) -> None:
         self.description = description
         self._agent = agent
-        self._session = session
+        self._configuration = configuration
         self._pair = pair
 
     async def attach(self, protocol: asyncio.Protocol) -> asyncio.Transport:
@@ -74,8 +75,8 @@ class Tunnelled(Established):
             asyncio.get_running_loop(),
             self._pair.take_over(),
             protocol,
-            key=self._session.key,
-            initiator=self._session.controlling,
+            key=self._configuration.key,
+            initiator=self._configuration.controlling,
         )
 
     async def wait_lost(self) -> str:
@@ -91,10 +92,10 @@ class _Agent:
 
     def __init__(self, session: Session, *, relayed: bool) -> None:
         check_aioice()
-        self.connection = make_connection(controlling=session.controlling)
+        self.connection = make_connection(controlling=session.configuration.controlling)
         self._session = session
         self._relayed = relayed
-        self._servers, self._unusable = parse_servers(session.ice_servers)
+        self._servers, self._unusable = parse_servers(session.configuration.ice_servers)
         self._turn: tuple[ServerUrl, ice.StunProtocol] | None = None
         self._no_turn = ""  # why there is no relayed candidate of this side
         self._introduced = asyncio.Event()
@@ -119,7 +120,7 @@ class _Agent:
         for task in done:
             task.result()
         pair = Pair(connection)
-        return Tunnelled(self, self._session, pair, self._describe(pair))
+        return Tunnelled(self, self._session.configuration, pair, self._describe(pair))
 
     async def close(self) -> None:
         """Free sockets and allocations, the latter by a message that is not waited for."""

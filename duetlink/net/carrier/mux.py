@@ -8,9 +8,8 @@ a path that has died without a word is noticed.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections import deque
-from typing import Any, cast
+from typing import cast
 
 from duetlink.errors import DuetError, LimitExceeded, RemoteProtocolError
 from duetlink.net.carrier.frames import MAGIC, MAX_DATA_BYTES, VERSION, Frame, FrameReader, Kind, header
@@ -59,22 +58,10 @@ class Mux(asyncio.Protocol):
         self._dials: set[asyncio.Task[None]] = set()
         self._beat: asyncio.TimerHandle | None = None
         self._heard_s = loop.time()
-        self._sent_bytes = 0
-        self._received_bytes = 0
 
     def accept(self) -> Splice:
         """The protocol for a connection to the loopback listener."""
         return Splice(self)
-
-    def statistics(self) -> dict[str, Any]:
-        """What has passed, and what the transport says of itself."""
-        own = self._transport.get_extra_info("statistics") if self._transport is not None else None
-        return {
-            "sent_bytes": self._sent_bytes,
-            "received_bytes": self._received_bytes,
-            "streams": len(self._streams),
-            "transport": dataclasses.asdict(own) if own is not None else {},
-        }
 
     def close(self, why: str) -> None:
         """End the stream and everything on it, now. Safe to call twice."""
@@ -207,7 +194,6 @@ class Mux(asyncio.Protocol):
         size_bytes = min(len(splice.chunk), splice.credit_bytes, MAX_DATA_BYTES)
         piece, splice.chunk = splice.chunk[:size_bytes], splice.chunk[size_bytes:]
         splice.credit_bytes -= size_bytes
-        self._sent_bytes += size_bytes
         assert splice.number is not None
         head = header(Kind.DATA, splice.number, size_bytes)
         if size_bytes < _JOIN_BYTES:
@@ -234,7 +220,6 @@ class Mux(asyncio.Protocol):
                 )
             self.ready.set_result(None)
         elif kind == Kind.DATA:
-            self._received_bytes += amount
             if (splice := self._stream(number)) is not None:
                 splice.take(payload)
         elif kind == Kind.CREDIT:

@@ -69,15 +69,7 @@ class Process:
 
     async def _carry(self, configuration: Configuration) -> str:
         """Carry until the way is lost; returns why."""
-        session = Session(
-            controlling=configuration.controlling,
-            key=configuration.key,
-            ice_servers=configuration.ice_servers,
-            map_port=configuration.map_port,
-            send=self._send,
-            receive=self._signals.get,
-            listen=configuration.listen,
-        )
+        session = Session(configuration, self._send, self._signals.get)
         established = await driver_of(configuration.rung)(session)
         mux = Mux(
             controlling=configuration.controlling,
@@ -85,9 +77,9 @@ class Process:
             flight_host=configuration.flight_host,
         )
         try:
-            await established.attach(mux)
+            transport = await established.attach(mux)
             await self._wait_ready(mux)
-            return await self._serve(established, mux)
+            return await self._serve(established, mux, transport)
         finally:
             mux.close("this side has closed the path")
             with contextlib.suppress(TimeoutError):
@@ -113,7 +105,7 @@ class Process:
                 f"the way was found, but nothing came from the peer by it in {_HELLO_TIMEOUT_S:g} s"
             )
 
-    async def _serve(self, established: Established, mux: Mux) -> str:
+    async def _serve(self, established: Established, mux: Mux, transport: asyncio.Transport) -> str:
         listener = await asyncio.get_running_loop().create_server(mux.accept, "127.0.0.1", 0)
         lost = asyncio.ensure_future(established.wait_lost())
         self._console.tell(
@@ -121,7 +113,9 @@ class Process:
         )
         try:
             while not mux.ended.done() and not lost.done():
-                self._console.tell(statistics=mux.statistics())
+                # a tunnel's; TCP has none, whose losses the system keeps to itself
+                if (told := transport.get_extra_info("statistics")) is not None:
+                    self._console.tell(datagrams=(told.sent_datagrams, told.lost_datagrams))
                 await asyncio.wait(
                     (mux.ended, lost),
                     timeout=_STATISTICS_INTERVAL_S,

@@ -85,8 +85,9 @@ class _Puncher:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._port = LocalPort(session.listen)
-        self._race = Race(session.key, _RUNG, controlling=session.controlling)
+        self._configuration = configuration = session.configuration
+        self._port = LocalPort(configuration.listen)
+        self._race = Race(configuration.key, _RUNG, controlling=configuration.controlling)
         self._mapped: tuple[Address, StreamWire] | None = None
         self._mapping: PortMapping | None = None
         self._own: list[Address] = []
@@ -101,9 +102,9 @@ class _Puncher:
         """The connection on which both sides have settled. Raises PathUnavailable, RemoteProtocolError."""
         await self._port.listen(self._race.enter)
         tasks = [self._start(self._gather()), self._start(self._listen())]
-        if self._session.controlling:
+        if self._configuration.controlling:
             tasks.append(self._start(self._conduct()))
-        if self._session.map_port:
+        if self._configuration.map_port:
             tasks.append(self._start(self._map()))
         pending: set[asyncio.Future[Any]] = {self._race.winner, *tasks}
         while True:
@@ -154,7 +155,7 @@ class _Puncher:
         """
         asking = self._start(self._ask_mapped())
         await asyncio.wait((asking,), timeout=MAPPED_TIMEOUT_S)
-        listen = self._session.listen
+        listen = self._configuration.listen
         hosts = get_host_addresses(use_ipv4=True, use_ipv6=True) if listen is None else [listen]
         found: list[object] = [[host, self._port.number] for host in hosts]
         if self._mapped is not None:
@@ -170,7 +171,7 @@ class _Puncher:
             await self._tell(addresses=[late])
 
     async def _ask_mapped(self) -> None:
-        servers, _ = parse_servers(self._session.ice_servers)
+        servers, _ = parse_servers(self._configuration.ice_servers)
         self._mapped = await ask_mapped(self._port, servers)
 
     async def _map(self) -> None:
@@ -198,7 +199,7 @@ class _Puncher:
                     await self._tell(pong=number)
                 case {"pong": int(number)} if number in self._pongs and not self._pongs[number].done():
                     self._pongs[number].set_result(None)
-                case {"round": int()} if not self._session.controlling:
+                case {"round": int()} if not self._configuration.controlling:
                     self._begin_round()
 
     def _learn(self, entries: list[object]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from duetlink.net.carrier.configuration import Configuration
 from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES, Establish, Established, Session
 from duetlink.net.carrier.mux import Mux
 from duetlink.settings import IceServer
@@ -28,14 +29,8 @@ def make_sessions(first: Servers = (), second: Servers = (), **fields: Any) -> t
             queues[1 - index].put_nowait(payload)
 
         values = {"map_port": False} | fields
-        return Session(
-            controlling=index == 0,
-            key=key,
-            ice_servers=servers,
-            send=send,
-            receive=queues[index].get,
-            **values,
-        )
+        configuration = Configuration("", index == 0, key, servers, flight_port=1, **values)
+        return Session(configuration, send, queues[index].get)
 
     return make(0, first), make(1, second)
 
@@ -62,6 +57,7 @@ class Carried:
     def __init__(self, ends: list[Established]) -> None:
         self.ends = ends
         self.muxes: list[Mux] = []
+        self.transports: list[asyncio.Transport] = []
         self._servers: list[asyncio.Server] = []
         self._serving: set[asyncio.Task[Any]] = set()
 
@@ -70,7 +66,7 @@ class Carried:
         port = self._servers[0].sockets[0].getsockname()[1]
         for index, end in enumerate(self.ends):
             mux = Mux(controlling=index == 0, flight_port=port)
-            await end.attach(mux)
+            self.transports.append(await end.attach(mux))
             self.muxes.append(mux)
         async with asyncio.timeout(60):
             await asyncio.gather(*(mux.ready for mux in self.muxes))
