@@ -12,62 +12,41 @@ from duetlink.groups.collectives.schedule import How, Receive, Round, Schedule, 
 
 def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
     """From the root to all."""
-    rounds = []
-    for bit in reversed(_bits(size)):
-        child, parent = _kin(rank, size, root, bit)
-        rounds.append(
-            Round(
-                () if child is None else (Send(child, (0,)),),
-                () if parent is None else (Receive(parent, (0,)),),
-            )
-        )
-    return Schedule(1, tuple(rounds))
+    return _over(rank, size, root, down=True, whole=True)
 
 
 def reduce(rank: int, size: int, root: int = 0) -> Schedule:
     """From all to the root; a subtree's parts are added in the order of its members, the parent's first."""
-    rounds = []
-    for bit in _bits(size):
-        child, parent = _kin(rank, size, root, bit)
-        rounds.append(
-            Round(
-                () if parent is None else (Send(parent, (0,)),),
-                () if child is None else (Receive(child, (0,), How.RIGHT),),
-            )
-        )
-    return Schedule(1, tuple(rounds))
+    return _over(rank, size, root, down=False, whole=True, how=How.RIGHT)
 
 
 def gather(rank: int, size: int, root: int = 0) -> Schedule:
     """Every member sends its parent what it has of its subtree."""
-    rounds = []
-    for bit in _bits(size):
-        child, parent = _kin(rank, size, root, bit)
-        rounds.append(
-            Round(
-                () if parent is None else (Send(parent, _subtree(rank, size, root, bit)),),
-                () if child is None else (Receive(child, _subtree(child, size, root, bit)),),
-            )
-        )
-    return Schedule(size, tuple(rounds))
+    return _over(rank, size, root, down=False, whole=False)
 
 
 def scatter(rank: int, size: int, root: int = 0) -> Schedule:
     """Every member receives the blocks of its subtree from its parent."""
+    return _over(rank, size, root, down=True, whole=False)
+
+
+def _over(rank: int, size: int, root: int, *, down: bool, whole: bool, how: How = How.REPLACE) -> Schedule:
+    """One round for each bit, in which a parent sends its child the whole or the child's subtree; or the
+    child its parent.
+    """
+    bits = [1 << index for index in range((size - 1).bit_length())]
     rounds = []
-    for bit in reversed(_bits(size)):
+    for bit in reversed(bits) if down else bits:
         child, parent = _kin(rank, size, root, bit)
+        to, of = (child, parent) if down else (parent, child)
+        blocks = (0,) if whole else _subtree(rank if child is None else child, size, root, bit)
         rounds.append(
             Round(
-                () if child is None else (Send(child, _subtree(child, size, root, bit)),),
-                () if parent is None else (Receive(parent, _subtree(rank, size, root, bit)),),
+                () if to is None else (Send(to, blocks),),
+                () if of is None else (Receive(of, blocks, how),),
             )
         )
-    return Schedule(size, tuple(rounds))
-
-
-def _bits(size: int) -> list[int]:
-    return [1 << index for index in range((size - 1).bit_length())]
+    return Schedule(1 if whole else size, tuple(rounds))
 
 
 def _kin(rank: int, size: int, root: int, bit: int) -> tuple[int | None, int | None]:
