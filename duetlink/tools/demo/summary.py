@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from duetlink.base.quantities import rate_text
-from duetlink.groups.status import GoneStatus, GroupStatus, LinkStatus, MemberStatus, SumStatus
+from duetlink.base.wire import json_
+from duetlink.groups.status import GroupStatus
 from duetlink.net.link.transfer import TransferStatus
 
 if TYPE_CHECKING:
@@ -81,32 +82,22 @@ def tell(namespace: Mapping[str, Any]) -> str:
     from duetlink.duet.duet import Duet  # not where it is only read
 
     duets = {id(value): value for value in namespace.values() if isinstance(value, Duet)}
-    return json.dumps([dataclasses.asdict(Summary.of(duet)) for duet in duets.values()])
+    return msgspec.json.encode([Summary.of(duet) for duet in duets.values()]).decode()
 
 
 def told(text: str) -> list[Summary]:
     """What `tell` wrote."""
-    found = []
-    for values in json.loads(text):
-        values["transfers"] = tuple(TransferStatus(**entry) for entry in values["transfers"])
-        values["requests"] = tuple(AnsweredRequest(**entry) for entry in values["requests"])
-        found.append(Summary(**values))
-    return found
+    return json_.read(text, list[Summary])
 
 
 def tell_group(namespace: Mapping[str, Any]) -> str:
     """The status of `group` in a namespace, as JSON."""
-    return json.dumps(dataclasses.asdict(namespace["group"].status()))
+    return msgspec.json.encode(namespace["group"].status()).decode()
 
 
 def told_group(text: str) -> GroupStatus:
     """What `tell_group` wrote."""
-    values = json.loads(text)
-    values["members"] = tuple(MemberStatus(**each) for each in values["members"])
-    values["links"] = tuple(LinkStatus(**each) for each in values["links"])
-    values["gone"] = tuple(GoneStatus(**each) for each in values["gone"])
-    values["sum"] = None if values["sum"] is None else SumStatus(**values["sum"])
-    return GroupStatus(**values)
+    return json_.read(text, GroupStatus)
 
 
 def seconds_text(duration_s: float) -> str:
