@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from google.protobuf.message import DecodeError, Message
 
 from duetlink.base.wire import schema_pb2 as pb
@@ -13,6 +15,17 @@ _FIELDS: dict[str, str] = {
     for field in pb.Envelope.DESCRIPTOR.oneofs_by_name["body"].fields
     if field.message_type is not None
 }
+
+
+M = TypeVar("M", bound=Message)
+
+
+def parsed(kind: type[M], data: bytes, problem: str) -> M:
+    """The protobuf message in `data`, which came from outside. Raises RemoteProtocolError with `problem`."""
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise RemoteProtocolError(problem) from None
 
 
 def pack(body: Message, *, call_id: int = 0, reply_to: int = 0, deadline_s: float = 0.0) -> bytes:
@@ -27,10 +40,7 @@ def unpack(data: bytes) -> tuple[pb.Envelope, Message]:
 
     Protobuf itself bounds nesting (100 levels); the length was bounded before (`fragments`).
     """
-    try:
-        envelope = pb.Envelope.FromString(data)
-    except DecodeError:
-        raise RemoteProtocolError(f"the peer sent {len(data)} bytes that are no control message") from None
+    envelope = parsed(pb.Envelope, data, f"the peer sent {len(data)} bytes that are no control message")
     field = envelope.WhichOneof("body")
     if field is None:
         raise RemoteProtocolError(

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from google.protobuf.message import DecodeError
-
+from duetlink.base.wire.envelope import parsed
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 from duetlink.groups.membership import schema_pb2 as pb
 
@@ -207,10 +206,7 @@ def from_wire(wire: pb.Agreement) -> Message:
 
 def parse(data: bytes) -> pb.GroupMessage:
     """Raises RemoteProtocolError unless the bytes are a message of a group."""
-    try:
-        return pb.GroupMessage.FromString(data)
-    except DecodeError:
-        raise RemoteProtocolError(f"a member sent {len(data)} bytes that are no message of a group") from None
+    return parsed(pb.GroupMessage, data, f"a member sent {len(data)} bytes that are no message of a group")
 
 
 def _put(wire: pb.Ballot, ballot: Ballot) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from google.protobuf.message import DecodeError
-
+from duetlink.base.wire.envelope import parsed
 from duetlink.errors import RemoteProtocolError
 from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.base import Mood
@@ -32,11 +31,7 @@ def mood_from_wire(wire: int) -> Mood:
 
 def read_client_frame(data: bytes) -> pb.ClientFrame:
     """Raises RemoteProtocolError unless the bytes are one client frame with a body."""
-    frame = pb.ClientFrame()
-    try:
-        frame.ParseFromString(data)
-    except DecodeError:
-        raise RemoteProtocolError("the bytes are no client frame") from None
+    frame = parsed(pb.ClientFrame, data, "the bytes are no client frame")
     if frame.WhichOneof("body") is None:
         raise RemoteProtocolError("a client frame without a body")
     return frame
@@ -44,11 +39,7 @@ def read_client_frame(data: bytes) -> pb.ClientFrame:
 
 def read_server_frame(data: bytes) -> pb.ServerFrame:
     """Raises RemoteProtocolError unless the bytes are one server frame with a body."""
-    frame = pb.ServerFrame()
-    try:
-        frame.ParseFromString(data)
-    except DecodeError:
-        raise RemoteProtocolError("the bytes are no server frame") from None
+    frame = parsed(pb.ServerFrame, data, "the bytes are no server frame")
     if frame.WhichOneof("body") is None:
         raise RemoteProtocolError("a server frame without a body")
     return frame

@@ -28,13 +28,13 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 
+from duetlink.base.wire.envelope import parsed
 from duetlink.errors import (
     DuetError,
     IncompatiblePeer,
     LinkClosed,
     PairingTimeout,
     PeerUnreachable,
-    RemoteProtocolError,
     WrongCode,
 )
 from duetlink.net.signaling import schema_pb2 as pb
@@ -218,11 +218,7 @@ def seal_introduction(key: SessionKey, hello: Hello, payload: bytes) -> bytes:
 
 def open_introduction(key: SessionKey, sealed: bytes) -> tuple[Hello, bytes]:
     """Raises WrongCode if it does not open, RemoteProtocolError if the authenticated peer put nonsense in."""
-    introduction = pb.Introduction()
-    try:
-        introduction.ParseFromString(key.open(sealed))
-    except DecodeError:
-        raise RemoteProtocolError("the peer's introduction cannot be read") from None
+    introduction = parsed(pb.Introduction, key.open(sealed), "the peer's introduction cannot be read")
     return Hello.from_wire(introduction.hello), introduction.payload
 
 
@@ -232,14 +228,12 @@ def _sealed_envelope(key: SessionKey, hello: Hello, payload: bytes, pake: bytes 
 
 def _read_envelope(data: bytes) -> pb.Envelope:
     """Raises WrongCode: nobody who knows the words sends what this cannot read."""
-    envelope = pb.Envelope()
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise WrongCode(f"a pairing message of {len(data)} bytes")
     try:
-        if len(data) > MAX_MESSAGE_BYTES:
-            raise WrongCode(f"a pairing message of {len(data)} bytes")
-        envelope.ParseFromString(data)
+        return pb.Envelope.FromString(data)
     except DecodeError:
         raise WrongCode("the pairing message cannot be read") from None
-    return envelope
 
 
 async def _value(offer: bytes | Awaitable[bytes]) -> bytes:

@@ -141,9 +141,7 @@ def _unpack(text: str) -> pb.PasteBlob:
     body, checksum = raw[:-_CHECKSUM_BYTES], raw[-_CHECKSUM_BYTES:]
     if not body or hashlib.sha256(body).digest()[:_CHECKSUM_BYTES] != checksum:
         raise MalformedCode("the text is damaged or incomplete; copy the whole of it")
-    blob = pb.PasteBlob()
     try:
-        blob.ParseFromString(body)
+        return pb.PasteBlob.FromString(body)
     except DecodeError:
         raise MalformedCode("the text is no pairing text of this version of duetlink") from None
-    return blob

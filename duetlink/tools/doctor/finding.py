@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from duetlink.base.wire.text import harmless
 
 Outcome = Literal["ok", "limited", "failed", "unknown"]
 
@@ -36,12 +37,7 @@ class Finding:
 def _visible(value: Any) -> Any:
     """`value` with characters that could hide or reorder others written as escapes, at every depth."""
     if isinstance(value, str):
-        return "".join(
-            character
-            if character == " " or unicodedata.category(character)[0] not in "CZ"
-            else character.encode("unicode_escape").decode("ascii")
-            for character in value
-        )
+        return harmless(value)
     if isinstance(value, Mapping):
         return {_visible(key): _visible(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
