@@ -114,8 +114,8 @@ class Process:
         try:
             while not mux.ended.done() and not lost.done():
                 # a tunnel's; TCP has none, whose losses the system keeps to itself
-                if (told := transport.get_extra_info("statistics")) is not None:
-                    self._console.tell(datagrams=(told.sent_datagrams, told.lost_datagrams))
+                if (datagrams := transport.get_extra_info("datagrams")) is not None:
+                    self._console.tell(datagrams=datagrams)
                 await asyncio.wait(
                     (mux.ended, lost),
                     timeout=_STATISTICS_INTERVAL_S,

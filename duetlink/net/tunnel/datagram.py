@@ -33,6 +33,7 @@ import hashlib
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -52,6 +53,16 @@ _MAX_FLOOR_DISTANCE = 0xFFFF
 _SWAPPED = np.dtype(">u8")
 
 Octets = NDArray[np.uint8]
+
+
+class Kind(IntEnum):
+    """First byte. All but DATA are authenticated whole; all but ACK and RESET are acknowledged."""
+
+    DATA = FIRST_KIND  # a part of the stream, at its position
+    ACK = FIRST_KIND | COVERED
+    FIN = FIRST_KIND | COVERED | 1  # the stream ends at its position; its payload is that of an ACK
+    PING = FIRST_KIND | COVERED | 2  # its payload is padding
+    RESET = FIRST_KIND | COVERED | 3  # all is over
 
 
 class _Authenticator:

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duetlink.net.tunnel.acknowledgement import MAX_SPAN_PACKETS, Acknowledgement
-from duetlink.net.tunnel.datagram import DatagramOpener
+from duetlink.net.tunnel.datagram import DatagramOpener, Kind
 from duetlink.net.tunnel.datagram_port import Received
-from duetlink.net.tunnel.kind import Kind
 from duetlink.net.tunnel.reassembly import Reassembly
 
 

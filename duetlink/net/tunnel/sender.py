@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from duetlink.net.tunnel.acknowledgement import Acknowledgement
 from duetlink.net.tunnel.controller import Controller
-from duetlink.net.tunnel.datagram import HEADER_BYTES, DatagramSealer
+from duetlink.net.tunnel.datagram import HEADER_BYTES, DatagramSealer, Kind
 from duetlink.net.tunnel.datagram_port import DatagramPort
-from duetlink.net.tunnel.kind import Kind
 from duetlink.net.tunnel.mtu import LARGEST_BYTES, MtuSearch
 from duetlink.net.tunnel.recovery import AckOutcome, Ranges, Recovery
 from duetlink.net.tunnel.send_buffer import SendBuffer

@@ -21,13 +21,11 @@ from typing import Any
 from duetlink.errors import PathUnavailable
 from duetlink.net.tunnel.acknowledgement import Acknowledgement
 from duetlink.net.tunnel.controller import Controller
-from duetlink.net.tunnel.datagram import DatagramOpener, DatagramSealer
+from duetlink.net.tunnel.datagram import DatagramOpener, DatagramSealer, Kind
 from duetlink.net.tunnel.datagram_port import DatagramPort
-from duetlink.net.tunnel.kind import Kind
 from duetlink.net.tunnel.mtu import BASE_BYTES
 from duetlink.net.tunnel.receiver import Receiver
 from duetlink.net.tunnel.sender import Sender
-from duetlink.net.tunnel.statistics import TunnelStatistics
 
 FIRST_POSITION = 0
 # Memory per direction, and so what can be under way: 1 Gbit/s over 100 ms needs 12.5 MB.
@@ -149,8 +147,9 @@ class TunnelTransport(asyncio.Transport):
         return protocol
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Knows "statistics", a `TunnelStatistics`."""
-        return self.statistics() if name == "statistics" else default
+        """Knows "datagrams": how many were sent, beside acknowledgements, and how many of them were lost."""
+        recovery = self._sender.recovery
+        return (recovery.sent_packets, recovery.lost_packets) if name == "datagrams" else default
 
     def close(self) -> None:
         """Send what was written, end the stream, then `connection_lost(None)` when the peer has all of it."""
@@ -164,16 +163,6 @@ class TunnelTransport(asyncio.Transport):
         """End at once; the peer gets a ConnectionResetError."""
         if not self._is_over:
             self._reset(None)
-
-    def statistics(self) -> TunnelStatistics:
-        sender = self._sender
-        return TunnelStatistics(
-            sent_bytes=sender.outgoing.sent - FIRST_POSITION,
-            sent_datagrams=sender.recovery.sent_packets,
-            lost_datagrams=sender.recovery.lost_packets,
-            datagram_bytes=sender.mtu.datagram_bytes,
-            dropped=self._receiver.dropped,
-        )
 
     # -- receiving -----------------------------------------------------------------------------------------
 

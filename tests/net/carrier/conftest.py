@@ -57,7 +57,7 @@ class Carried:
     def __init__(self, ends: list[Established]) -> None:
         self.ends = ends
         self.muxes: list[Mux] = []
-        self.transports: list[asyncio.Transport] = []
+        self.transports: list[Any] = []
         self._servers: list[asyncio.Server] = []
         self._serving: set[asyncio.Task[Any]] = set()
 
