@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ipaddress
 import socket
-import threading
 from collections.abc import Awaitable, Callable, Iterable
 
+from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.net.stun.address import family_of
 
 # a host's name to its addresses, IP literals; raises OSError
@@ -67,25 +68,6 @@ def has_route(address: str) -> bool:
 
 async def system_lookup(host: str) -> list[str]:
     """The system's own resolver."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
-
-    def look_up() -> None:
-        try:
-            infos = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
-            outcome: list[str] | Exception = [str(info[4][0]) for info in infos]
-        except (OSError, UnicodeError) as error:
-            outcome = error
-        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
-            loop.call_soon_threadsafe(tell, outcome)
-
-    def tell(outcome: list[str] | Exception) -> None:
-        if answer.done():  # given up
-            return
-        if isinstance(outcome, Exception):
-            answer.set_exception(outcome)
-        else:
-            answer.set_result(outcome)
-
-    threading.Thread(target=look_up, name="doctor-resolve", daemon=True).start()
-    return await answer
+    ask = functools.partial(socket.getaddrinfo, host, None, type=socket.SOCK_DGRAM)
+    infos = await asyncio.get_running_loop().run_in_executor(OwnThreads(1, "doctor-resolve"), ask)
+    return [str(info[4][0]) for info in infos]
