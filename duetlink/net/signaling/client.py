@@ -50,7 +50,7 @@ class WebSocketMailbox(Mailbox):
     """Made by `claim`, `join` and `meet`. Its reader takes frames as they come, which also answers pings."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url  # the server's address
         self._session: aiohttp.ClientSession | None = None
         self._ws: aiohttp.ClientWebSocketResponse | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -67,14 +67,8 @@ class WebSocketMailbox(Mailbox):
 
         Raises SignalingUnavailable if no server answers at `url` within 5 s, SignalingRefused on a limit.
         """
-        mailbox = cls(url)
         claim = pb.Claim(lifetime_s=min(max(0, round(lifetime_s)), 2**32 - 1))
-        opened = await mailbox._open(pb.ClientFrame(claim=claim), ssl_context)
-        nameplate = opened.claimed.nameplate
-        if not opened.HasField("claimed") or not nameplate:
-            await mailbox.close("errory")
-            raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
-        return mailbox, nameplate
+        return await cls._claim(url, claim, ssl_context)
 
     @classmethod
     async def claim_seats(
@@ -84,7 +78,7 @@ class WebSocketMailbox(Mailbox):
         Returns them with the nameplate; raises what `claim` does, and leaves nothing open then.
         """
         first = pb.Claim(lifetime_s=min(max(0, round(lifetime_s)), 2**32 - 1), seats=seats)
-        mailbox, nameplate = await cls._claim_in_hall(url, first, ssl_context)
+        mailbox, nameplate = await cls._claim(url, first, ssl_context)
         made = [mailbox]
         try:
             for _ in range(seats - 1):
@@ -100,50 +94,42 @@ class WebSocketMailbox(Mailbox):
         """Open one more mailbox of the hall with this key, as its owner. Raises what `claim` does, and
         UnknownCode where there is no such hall any more.
         """
-        mailbox, _ = await cls._claim_in_hall(url, pb.Claim(hall=hall), ssl_context)
+        mailbox, _ = await cls._claim(url, pb.Claim(hall=hall), ssl_context)
         return mailbox
 
     @classmethod
-    async def _claim_in_hall(
-        cls, url: str, claim: pb.Claim, ssl_context: ssl.SSLContext | None
-    ) -> tuple[Self, int]:
+    async def _claim(cls, url: str, claim: pb.Claim, ssl_context: ssl.SSLContext | None) -> tuple[Self, int]:
         mailbox = cls(url)
         opened = await mailbox._open(pb.ClientFrame(claim=claim), ssl_context)
-        mailbox.hall = opened.claimed.hall
-        if opened.claimed.nameplate and mailbox.hall:
-            return mailbox, opened.claimed.nameplate
+        mailbox.hall, nameplate = opened.claimed.hall, opened.claimed.nameplate
+        if nameplate and (mailbox.hall or not (claim.seats or claim.hall)):
+            return mailbox, nameplate
         await mailbox.close("errory")
-        if opened.claimed.nameplate:
+        if nameplate:
             raise SignalingRefused(f"{url} knows no groups: it runs an older version of duetlink")
-        raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
+        raise mailbox._no_server()
 
     @classmethod
     async def join(cls, url: str, nameplate: int, ssl_context: ssl.SSLContext | None = None) -> Self:
         """Join as the scientist. Raises what `claim` does, UnknownCode and CodeUsed."""
-        mailbox = cls(url)
-        opened = await mailbox._open(pb.ClientFrame(join=pb.Join(nameplate=nameplate)), ssl_context)
-        if not opened.HasField("joined"):
-            await mailbox.close("errory")
-            raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
-        return mailbox
+        return await cls._join(url, pb.ClientFrame(join=pb.Join(nameplate=nameplate)), ssl_context)
 
     @classmethod
     async def meet(
         cls, url: str, place: bytes, role: Role, ssl_context: ssl.SSLContext | None = None
     ) -> Self:
         """Sit down at `place` (32 bytes), where the other side is or may come. Raises what `claim` does."""
-        mailbox = cls(url)
         meet = pb.Meet(place=place, owner=role is Role.OWNER)
-        opened = await mailbox._open(pb.ClientFrame(meet=meet), ssl_context)
+        return await cls._join(url, pb.ClientFrame(meet=meet), ssl_context)
+
+    @classmethod
+    async def _join(cls, url: str, first: pb.ClientFrame, ssl_context: ssl.SSLContext | None) -> Self:
+        mailbox = cls(url)
+        opened = await mailbox._open(first, ssl_context)
         if not opened.HasField("joined"):
             await mailbox.close("errory")
-            raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
+            raise mailbox._no_server()
         return mailbox
-
-    @property
-    def url(self) -> str:
-        """The server's address."""
-        return self._url
 
     async def send(self, message: bytes) -> None:
         if self._closed or self._ws is None:
@@ -192,7 +178,7 @@ class WebSocketMailbox(Mailbox):
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 self._session = self._new_session()
                 self._ws = await self._session.ws_connect(
-                    endpoint(self._url),
+                    endpoint(self.url),
                     heartbeat=HEARTBEAT_S,
                     max_msg_size=MAX_MESSAGE_BYTES + OVERHEAD_BYTES,
                     timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_TIMEOUT_S),
@@ -214,7 +200,7 @@ class WebSocketMailbox(Mailbox):
     def _new_session(self) -> aiohttp.ClientSession:
         async def redirected(*event: object) -> None:
             raise SignalingUnavailable(
-                f"{self._url} wants this side to go elsewhere, and redirects are not followed; "
+                f"{self.url} wants this side to go elsewhere, and redirects are not followed; "
                 "if that is your server, set its new address"
             )
 
@@ -232,10 +218,10 @@ class WebSocketMailbox(Mailbox):
             except Exception as error:  # whatever breaks the connection must end a waiting receive
                 frame = self._unreachable(error)
             if isinstance(frame, pb.ServerFrame) and not frame.HasField("message"):
-                frame = RemoteProtocolError(f"the signaling server {self._url} sent a frame out of turn")
+                frame = RemoteProtocolError(f"the signaling server {self.url} sent a frame out of turn")
             if self._inbox.qsize() >= _MAX_WAITING:
                 frame = SignalingRefused(
-                    f"{self._url} sent more than {_MAX_WAITING} messages that nobody received"
+                    f"{self.url} sent more than {_MAX_WAITING} messages that nobody received"
                 )
             if isinstance(frame, DuetError):
                 self._inbox.put_nowait(frame)
@@ -247,16 +233,16 @@ class WebSocketMailbox(Mailbox):
         """The server's next frame, or the error that says how the mailbox ended."""
         message = await ws.receive()
         if message.type is aiohttp.WSMsgType.TEXT:
-            return SignalingUnavailable(f"{self._url} does not answer as a duetlink signaling server does")
+            return self._no_server()
         if message.type is not aiohttp.WSMsgType.BINARY:
             return SignalingUnavailable(
-                f"the signaling server {self._url} closed the connection{_close_reason(ws)}; "
+                f"the signaling server {self.url} closed the connection{_close_reason(ws)}; "
                 "start again, with a new code if the old one was waiting there"
             )
         try:
             frame = read_server_frame(message.data)
         except RemoteProtocolError:
-            return SignalingUnavailable(f"{self._url} does not answer as a duetlink signaling server does")
+            return self._no_server()
         if frame.HasField("left"):
             return other_side_left(mood_from_wire(frame.left))
         if frame.HasField("refusal"):
@@ -265,7 +251,7 @@ class WebSocketMailbox(Mailbox):
 
     def _refusal(self, refusal: pb.Refusal) -> DuetError:
         text = "".join(character for character in refusal.text if character.isprintable())[:200]
-        said = f"the signaling server {self._url} says: {text}"
+        said = f"the signaling server {self.url} says: {text}"
         match refusal.reason:
             case pb.Refusal.UNKNOWN_NAMEPLATE:
                 return UnknownCode(f"{said}; check the number of the code, or ask the owner for a new one")
@@ -281,10 +267,13 @@ class WebSocketMailbox(Mailbox):
             case _:
                 return SignalingRefused(said)
 
+    def _no_server(self) -> DuetError:
+        return SignalingUnavailable(f"{self.url} does not answer as a duetlink signaling server does")
+
     def _unreachable(self, error: Exception) -> DuetError:
         if isinstance(error, aiohttp.InvalidURL):
             return SettingError(
-                f"{self._url!r} is no address of a signaling server; it looks like ws://host:port"
+                f"{self.url!r} is no address of a signaling server; it looks like ws://host:port"
             )
         if isinstance(error, TimeoutError):
             what = f"nothing answered within {CONNECT_TIMEOUT_S:g} s"
@@ -295,7 +284,7 @@ class WebSocketMailbox(Mailbox):
         else:
             what = str(error) or type(error).__name__
         return SignalingUnavailable(
-            f"no signaling server at {self._url} ({what[:200]}); check the address, the network "
+            f"no signaling server at {self.url} ({what[:200]}); check the address, the network "
             "and that the owner's session is still running"
         )
 

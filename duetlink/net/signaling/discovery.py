@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import json
 import logging
 import os
 import socket
@@ -87,7 +86,8 @@ async def live_servers(directory: Path | None = None) -> list[SignalingServer]:
     for (path, _), state in zip(announced, states, strict=True):
         if state == "dead":
             _delete(path)
-    return [entry.server for (_, entry), state in zip(announced, states, strict=True) if state == "live"]
+    live = [entry for (_, entry), state in zip(announced, states, strict=True) if state == "live"]
+    return [SignalingServer(entry.url, entry.in_code) for entry in live]
 
 
 def announce(server: SignalingServer, directory: Path | None = None) -> Announcement:
@@ -95,9 +95,8 @@ def announce(server: SignalingServer, directory: Path | None = None) -> Announce
     directory = directory or runtime_directory()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / f"duetlink-signaling-{os.getpid()}.json"
-    content = json.dumps(
-        {"url": server.url, "in_code": server.in_code, "pid": os.getpid(), "host": socket.gethostname()}
-    )
+    told = _Told(server.url, server.in_code, os.getpid(), socket.gethostname())
+    content = msgspec.json.encode(told).decode()
     written = path.with_suffix(".new")
     with contextlib.suppress(FileNotFoundError):
         written.unlink()
@@ -144,13 +143,7 @@ def runtime_directory(environment: Mapping[str, str] | None = None) -> Path:
     return Path(jupyter_runtime_dir())
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    server: SignalingServer
-    pid: int
-
-
-def _read_announcements(directory: Path) -> list[tuple[Path, _Entry]]:
+def _read_announcements(directory: Path) -> list[tuple[Path, _Told]]:
     found = []
     for path in directory.glob(_PATTERN):
         with contextlib.suppress(OSError):
@@ -161,7 +154,7 @@ def _read_announcements(directory: Path) -> list[tuple[Path, _Entry]]:
     return [(path, entry) for _, path, entry in sorted(found, key=lambda item: item[:2])]
 
 
-def _read_announcement(path: Path) -> _Entry | None:
+def _read_announcement(path: Path) -> _Told | None:
     """None for what is not an announcement of this user on this machine; such files are left alone."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     try:
@@ -182,15 +175,14 @@ def _read_announcement(path: Path) -> _Entry | None:
     except ValueError:
         return None
     # a home directory may be shared between machines
-    is_here = told.host == socket.gethostname()
-    return _Entry(SignalingServer(told.url, told.in_code), told.pid) if is_here else None
+    return told if told.host == socket.gethostname() else None
 
 
-async def _probe(entry: _Entry) -> str:
+async def _probe(entry: _Told) -> str:
     """ "live", "dead", or "unclear", which is neither used nor deleted."""
     if not _process_exists(entry.pid):
         return "dead"
-    parts = urlsplit(entry.server.url)
+    parts = urlsplit(entry.url)
     health = parts._replace(scheme="https" if parts.scheme == "wss" else "http", path="/").geturl()
     timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S)
     try:
