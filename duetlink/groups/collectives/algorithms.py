@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Protocol
 
-from duetlink.groups.collectives import butterfly, doubling, halving, naive, pairwise, ring, tree
+from duetlink.groups.collectives import butterfly, halving, naive, pairwise, ring, tree
 from duetlink.groups.collectives.schedule import Schedule, relabel
 
 
@@ -29,21 +29,21 @@ ALGORITHMS: Mapping[str, Mapping[str, Algorithm]] = {
         "naive": _both(naive.reduce, naive.broadcast),  # a star: the root adds in the order of the ranks
         "butterfly": butterfly.all_reduce,
         "tree": _both(tree.reduce, tree.broadcast),
-        "halving": _both(halving.reduce_scatter, doubling.all_gather),
+        "halving": _both(halving.reduce_scatter, halving.all_gather),
         "ring": _both(ring.reduce_scatter, ring.all_gather),
     },
     "reduce": {"naive": naive.reduce, "tree": tree.reduce, "ring": ring.reduce},
     "broadcast": {"naive": naive.broadcast, "tree": tree.broadcast, "ring": ring.broadcast},
     "gather": {"naive": naive.gather, "tree": tree.gather},
     "scatter": {"naive": naive.scatter, "tree": tree.scatter},
-    "all_gather": {"naive": naive.all_gather, "doubling": doubling.all_gather, "ring": ring.all_gather},
+    "all_gather": {"naive": naive.all_gather, "doubling": halving.all_gather, "ring": ring.all_gather},
     "reduce_scatter": {
         "naive": naive.reduce_scatter,
         "halving": halving.reduce_scatter,
         "ring": ring.reduce_scatter,
     },
     "all_to_all": {"pairwise": pairwise.all_to_all},
-    "barrier": {"doubling": doubling.all_gather},
+    "barrier": {"doubling": halving.all_gather},
 }
 
 # those where every member has a block of its own, the sizes of which may differ

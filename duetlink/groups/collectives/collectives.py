@@ -56,7 +56,7 @@ def in_turn(
                     result = await method(self, *args, **kwargs)
                 finally:
                     begun = self.engine.completed > before
-                self._completed += 1
+                self.completed += 1
                 return result
         except asyncio.CancelledError:
             self.engine.abandon(name, self.engine.interruption)
@@ -114,17 +114,12 @@ class Collectives:
         self._forms = Forms(self.flat, self.size, limit_bytes)
         self._agreement = FiguresAgreement(self.flat, self._forms, figures)
         self._turn = asyncio.Lock()  # fair: the order of the calls
-        self._completed = 0
+        self.completed = 0  # calls that have ended well here; after a failure members may differ by one
 
     @property
     def broken(self) -> DuetError | None:
         """What ended the operations of this epoch; None while they go on."""
         return self.engine.broken
-
-    @property
-    def completed(self) -> int:
-        """How many calls have ended well here. After a failure members may differ by one."""
-        return self._completed
 
     async def close(self) -> None:
         """End what runs, with LinkClosed. Safe to call twice."""
@@ -144,8 +139,8 @@ class Collectives:
 
     async def prepare(self) -> None:
         """Agree on figures, before the first message of a call, once nothing refuses it here."""
-        if self._completed & (self._completed + 1) == 0:  # of calls 0, 1, 3, 7 and so on
-            await self._agreement.in_time(self._completed)
+        if self.completed & (self.completed + 1) == 0:  # of calls 0, 1, 3, 7 and so on
+            await self._agreement.in_time(self.completed)
 
     def explain(self, kind: str, size_bytes: int, *, density: float | None = None) -> Explanation:
         """How that operation would run on an array of that size, and why. Sends nothing.

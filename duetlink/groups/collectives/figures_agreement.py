@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
 from duetlink.errors import OperationMismatch
+from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.costs import Costs, LinkFigures, row_from_wire, row_to_wire
+from duetlink.groups.collectives.engine import Engine
 from duetlink.groups.collectives.flat import FlatOperations
 from duetlink.groups.collectives.forms import Forms
-from duetlink.groups.collectives.same_host import share_memory
+from duetlink.groups.collectives.host_memory import Memory, OwnMemory
+from duetlink.groups.collectives.shared import SharedOperations
 
 Figures = Callable[[], Awaitable[Mapping[int, LinkFigures]]]
 
@@ -36,5 +40,29 @@ class FiguresAgreement:
         if any(len(row) != engine.size for row in links):
             raise OperationMismatch("the members told figures of links for groups of different sizes")
         from_each = tuple(zip(*links, strict=True))
-        shared = await share_memory(engine, self._forms) if may_share and engine.size > 1 else None
+        shared = await _share_memory(engine, self._forms) if may_share and engine.size > 1 else None
         self._flat.agree(Costs(from_each), shared)
+
+
+async def _share_memory(engine: Engine, forms: Forms) -> SharedOperations | None:
+    """Memory that all members map; None unless all of them can."""
+    own: OwnMemory | None = None
+    with contextlib.suppress(OSError):
+        own = OwnMemory() if host_memory.supported() else None
+    others: list[Memory | None] | None = None
+    shared = None
+    try:
+        addresses = await forms.tell_each(own.address if own is not None else b"", "agree", "")
+        if own is not None:
+            others = host_memory.open_others(addresses, engine.rank)
+        told = await forms.tell_each(b"yes" if others is not None else b"no", "agree", "")
+        if own is not None and others is not None and set(told) == {b"yes"}:
+            shared = SharedOperations(engine, own.memory, others)
+        return shared
+    finally:
+        if own is not None:
+            own.hide()
+        if shared is None:
+            for memory in [own.memory if own is not None else None, *(others or [])]:
+                if memory is not None:
+                    memory.close()
