@@ -13,27 +13,22 @@ class RateCap:
 
     def __init__(self, bytes_per_s: float | None = None) -> None:
         """None: no cap."""
-        self._rate = bytes_per_s
+        self.rate_bytes_per_s = bytes_per_s  # the cap in force
         self._free_at_s = float("-inf")  # when everything let through so far has left at the allowed rate
         self._lock = threading.Lock()
 
     def set_rate(self, bytes_per_s: float | None, now_s: float) -> None:
         """Another cap from now on, for what has been let through and not yet left, too."""
         with self._lock:
-            owed_bytes = max(0.0, self._free_at_s - now_s) * (self._rate or 0.0)
-            self._rate = bytes_per_s
+            owed_bytes = max(0.0, self._free_at_s - now_s) * (self.rate_bytes_per_s or 0.0)
+            self.rate_bytes_per_s = bytes_per_s
             self._free_at_s = now_s + owed_bytes / bytes_per_s if bytes_per_s else float("-inf")
-
-    @property
-    def rate_bytes_per_s(self) -> float | None:
-        """The cap in force."""
-        return self._rate
 
     def delay_s(self, wire_bytes: int, now_s: float) -> float:
         """How long to wait before these bytes leave; they are counted as leaving then."""
         with self._lock:
-            if self._rate is None:
+            if self.rate_bytes_per_s is None:
                 return 0.0
             starts_at_s = max(self._free_at_s, now_s - _BURST_S)
-            self._free_at_s = starts_at_s + wire_bytes / self._rate
+            self._free_at_s = starts_at_s + wire_bytes / self.rate_bytes_per_s
             return max(0.0, starts_at_s - now_s)

@@ -21,19 +21,7 @@ from duetlink.data.values.numpy_shown import blanked
 from duetlink.errors import MalformedValue, MissingLibrary
 
 _MASKED: dict[str, Any] = {
-    **{
-        dtype().numpy_dtype.name: pd.arrays.IntegerArray
-        for dtype in (
-            pd.Int8Dtype,
-            pd.Int16Dtype,
-            pd.Int32Dtype,
-            pd.Int64Dtype,
-            pd.UInt8Dtype,
-            pd.UInt16Dtype,
-            pd.UInt32Dtype,
-            pd.UInt64Dtype,
-        )
-    },
+    **{f"{sign}int{bits}": pd.arrays.IntegerArray for sign in ("", "u") for bits in (8, 16, 32, 64)},
     "float32": pd.arrays.FloatingArray,
     "float64": pd.arrays.FloatingArray,
     "bool": pd.arrays.BooleanArray,

@@ -174,18 +174,13 @@ class Landing:
         # a version of the same size that both sides have: chunks may say what differs from it
         self.reference: Version | None = None
         self._adopted: deque[tuple[int, int]] = deque()  # (start, end) of what is there beyond the position
-        self._mapped = False
+        self.mapped = False  # whether it is memory that the kernel vouches for: nothing is to be verified
         self._discarded = False
         self._stopped = threading.Event()
 
     @property
     def complete(self) -> bool:
         return self.position_bytes == self.size_bytes
-
-    @property
-    def mapped(self) -> bool:
-        """Whether the body is memory that the kernel vouches for, so that there is nothing to verify."""
-        return self._mapped
 
     @property
     def stopped(self) -> bool:
@@ -258,7 +253,7 @@ class Landing:
         self._target = None
         self._adopted.clear()
         self._body = body
-        self._mapped = True
+        self.mapped = True
         self._on_bytes(self.size_bytes - self.position_bytes, 0)
         self.position_bytes = self.size_bytes
 

@@ -27,7 +27,7 @@ class Attempt:
         self._context = context
         self._opening = opening
         self._on_over = on_over
-        self._child = Child(self._signalled)
+        self.child = Child(self._signalled)
         self._signals_in = 0
         self._signals_out = 0
         self._early: list[bytes] | None = []  # signals of the peer, before the process has started
@@ -38,10 +38,6 @@ class Attempt:
         self.up: asyncio.Future[int] = loop.create_future()
         self.task = loop.create_task(self._run())
 
-    @property
-    def child(self) -> Child:
-        return self._child
-
     def signal(self, payload: bytes) -> None:
         """The peer's helper says something."""
         self._signals_in += 1
@@ -50,7 +46,7 @@ class Attempt:
         elif self._early is not None:
             self._early.append(payload)
         else:
-            self._child.signal(payload)
+            self.child.signal(payload)
 
     def end(self, why: str, *, by_peer: bool = False) -> None:
         """Give it up for this reason, which the peer is told unless it was the peer's."""
@@ -80,7 +76,7 @@ class Attempt:
             end = pb.CarrierEnd(path=self._opening.path, attempt_id=self.id, why=why)
             self._context.rpc.tell_nowait(end)
         self._on_over(self, why)
-        await self._child.close()
+        await self.child.close()
 
     async def _attempt(self) -> str:
         """Returns why a path that was up has ended."""
@@ -89,7 +85,7 @@ class Attempt:
             server = await asyncio.shield(context.server)
             if context.initiator:
                 await context.rpc.call(self._opening, pb.Done)
-            await self._child.start(
+            await self.child.start(
                 Configuration(
                     rung=self._opening.path,
                     controlling=context.initiator,
@@ -103,10 +99,10 @@ class Attempt:
             )
             early, self._early = self._early or [], None
             for payload in early:
-                self._child.signal(payload)
-            port = await asyncio.shield(self._child.up)
+                self.child.signal(payload)
+            port = await asyncio.shield(self.child.up)
         self.up.set_result(port)
-        return await asyncio.shield(self._child.ended)
+        return await asyncio.shield(self.child.ended)
 
     def _signalled(self, payload: bytes) -> None:
         self._signals_out += 1
