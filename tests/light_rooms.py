@@ -6,9 +6,11 @@ libraries is tested elsewhere.
 
 from __future__ import annotations
 
+import socket
+from asyncio.subprocess import Process
 from pathlib import Path
 
-from duetlink.compute.worker import spawn
+from duetlink.compute.worker import process, rooms
 from duetlink.compute.worker.libraries import LIBRARIES
 
 _OTHERS = sorted(set(LIBRARIES) - {"numpy", "pyarrow", "duetlink"})
@@ -25,8 +27,12 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 
 def use() -> None:
     """Every room of this process is such a one from now on."""
-    command = spawn._command
-    spawn._command = lambda fd, bootstrap: command(fd, HIDING + bootstrap)
+
+    async def spawn(bootstrap: str, threads: int) -> tuple[Process, socket.socket]:
+        return await start(HIDING + bootstrap, threads)
+
+    start = process.spawn
+    process.spawn = rooms.spawn = spawn  # type: ignore[attr-defined]
 
 
 def of_kernels(directory: Path) -> dict[str, str]:

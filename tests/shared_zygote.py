@@ -20,6 +20,7 @@ from duetlink.compute.worker.memory import close_all
 from duetlink.compute.worker.process import Room
 from duetlink.compute.worker.rooms import Zygote
 from duetlink.compute.worker.spawn import BOOTSTRAP
+from duetlink.testing.faults import socket_of
 
 T = TypeVar("T")
 
@@ -54,9 +55,7 @@ class SharedZygote:
         """The sockets that it has in this process."""
         if self._starting is None or not self._is_there():
             return set()
-        channel = self._starting.result()._worker._channel
-        assert channel is not None
-        return {str(channel._socket.fileno())}
+        return {str(socket_of(self._starting.result()._worker).fileno())}
 
     def close(self) -> None:
         if self._starting is not None:

@@ -12,35 +12,13 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 ALLOWED = {
-    ".": 4,
-    "base": 1,
-    "compute/operations": 2,
-    "compute/prep": 1,
-    "compute/privacy": 4,
-    "compute/worker": 4,
-    "data/codecs": 2,
     "duet": 23,
-    "duet/state": 3,
-    "engines": 1,
     "groups": 20,
-    "groups/collectives": 5,
-    "groups/secure": 12,
     "learning": 19,
-    "net": 3,
-    "net/carrier": 19,
-    "net/datagrams": 3,
-    "net/flight": 3,
+    "net/carrier": 15,
     "net/link": 19,
-    "net/paths": 13,
-    "net/peer": 2,
-    "net/signaling": 3,
     "net/streams": 16,
-    "net/stun": 1,
-    "prep": 4,
     "remote": 37,
-    "remote/fuzzer": 8,
-    "tools/demo": 1,
-    "widgets": 5,
 }
 
 # of Jupyter, of named tuples, of torch, pandas, pytest and aiohttp

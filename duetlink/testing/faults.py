@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Coroutine
-from types import ModuleType
+import socket
+from collections.abc import Callable, Coroutine, Sized
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import pytest
@@ -17,7 +17,10 @@ import pytest
 from duetlink.data.codecs import registry
 
 if TYPE_CHECKING:  # a test of codecs needs no torch
+    from pyarrow import flight
+
     from duetlink.compute.operations.allowed import Allowed, Function
+    from duetlink.compute.worker.process import Room
     from duetlink.data.codecs.base import Codec
     from duetlink.duet.answering.incoming import Incoming
     from duetlink.duet.answering.requests import Request
@@ -31,6 +34,7 @@ if TYPE_CHECKING:  # a test of codecs needs no torch
     from duetlink.groups.secure.masked_round import MaskedRound
     from duetlink.groups.secure.residue_sum import ResidueSum
     from duetlink.learning.dp.training import DpSgd
+    from duetlink.net.carrier.child import Child
     from duetlink.net.flight.client import FlightClient
     from duetlink.net.flight.server import FlightServer
     from duetlink.net.link.export import Export
@@ -102,13 +106,30 @@ def send_control(link: Link, message: bytes) -> None:
     link._lifeline.control.send_nowait(message)
 
 
-def set_constants(patch: pytest.MonkeyPatch, module: ModuleType, **values: Any) -> None:
-    """Let constants of a module have other values during a test, such as a limit that is reached sooner.
+def set_constants(patch: pytest.MonkeyPatch, whole: object, **values: Any) -> None:
+    """Let constants of a module or limits of an object have other values during a test, reached sooner.
 
-    `CLOSE_TIMEOUT_S=60.0` is for `_CLOSE_TIMEOUT_S`. Raises AttributeError: the module has no such constant.
+    `CLOSE_TIMEOUT_S=60.0` is for `_CLOSE_TIMEOUT_S`. Raises AttributeError: there is none of that name.
     """
     for name, value in values.items():
-        patch.setattr(module, f"_{name}", value)
+        patch.setattr(whole, f"_{name}", value)
+
+
+def replace_function(
+    patch: pytest.MonkeyPatch, whole: object, name: str, function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Let a function of a module, or a method of a class or an object, be another during a test.
+
+    `"send"` is for `_send`. Returns the true one. Raises AttributeError: there is none of that name.
+    """
+    true: Callable[..., Any] = getattr(whole, f"_{name}")
+    patch.setattr(whole, f"_{name}", function)
+    return true
+
+
+def kept_counts(whole: object) -> dict[str, int]:
+    """How many things each collection of an object holds, which is bounded, and forgotten in time."""
+    return {name.lstrip("_"): len(kept) for name, kept in vars(whole).items() if isinstance(kept, Sized)}
 
 
 def list_function(lists: Allowed, function: Function) -> None:
@@ -119,6 +140,12 @@ def list_function(lists: Allowed, function: Function) -> None:
 def listed_functions(lists: Allowed) -> frozenset[str]:
     """The names of all functions on the lists, those too that this version of a library has not."""
     return frozenset(lists._functions)
+
+
+def socket_of(room: Room) -> socket.socket:
+    """What a room's process is asked by. Raises AssertionError: it has not been started."""
+    assert room._channel is not None, "this room has no process"
+    return room._channel._socket
 
 
 def use_codec(patch: pytest.MonkeyPatch, codec: Codec) -> None:
@@ -189,6 +216,11 @@ def flight_client(path: Path | None) -> FlightClient:
     return client
 
 
+def arrow_client(client: FlightClient) -> flight.FlightClient:
+    """The client of Arrow by which one dials, that asks for more than ours does."""
+    return client._client
+
+
 def context_of(path: Path) -> PathContext:
     """What a path over which Flight is spoken has of its link: tickets, and the threads in which it waits."""
     return cast("FlightPath", path)._context
@@ -203,6 +235,22 @@ def send_frame(link: Link, frame: bytes | str) -> None:
     """Send a frame of the control channel as it is, whole or not, as a hostile peer may."""
     channel: Any = link._lifeline.control
     channel._channel._channel.send(frame)
+
+
+async def send_bulk(link: Link, frame: bytes) -> None:
+    """Send a frame of the bulk channel, as a hostile peer may."""
+    await link._lifeline.bulk.send(frame)
+
+
+def helper_pid(child: Child) -> int:
+    """The number of a helper's process. Raises AssertionError: it has not been started."""
+    assert child._process is not None, "this helper has no process"
+    return child._process.pid
+
+
+def hear_event(child: Child, event: dict[str, Any]) -> None:
+    """Let a helper have told of an event."""
+    child._heard(event)
 
 
 def incoming_of(request: Request) -> Incoming:

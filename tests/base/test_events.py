@@ -18,6 +18,7 @@ import duetlink
 from duetlink.base import event_log, events
 from duetlink.base.events import Address, AddressDialled, Event, PathFailed, PathOpened, Sink, Word
 from duetlink.errors import PathUnavailable
+from duetlink.testing.faults import set_constants
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def test_nothing_is_written_after_it_is_closed(log: event_log.EventLog) -> None:
 
 
 def test_the_file_has_an_end(log: event_log.EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "_left_bytes", 150)
+    set_constants(monkeypatch, log, left_bytes=150)
     for _ in range(5):
         events.emit(PathOpened(Word("tcp"), 0.1))
     assert [line["event"] for line in lines(log.path)] == ["log_began", "path_opened", "log_full"]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import duetlink
 from duetlink.errors import PrepError
 from duetlink.prep import Prep
+from duetlink.prep.engines import spark
 from tests.engines.programs import Programs, wait_listening
 from tests.free_port import free_port
 from tests.prep.naive import prepared
@@ -102,7 +103,16 @@ def _many_columns(session: Any) -> None:
 def _interrupted(session: Any) -> float:
     """How long a query goes on that `cancel` ends, as Ctrl-C does."""
     endless = session.range(1_000_000).crossJoin(session.range(1_000_000).withColumnRenamed("id", "other"))
-    found = Prep().clip("id", (0, 1)).run(endless.selectExpr("sum(id * other % 7) as id"))
+    sources: list[spark.SparkSource] = []
+
+    class Noted(spark.SparkSource):
+        def collect(self, frame: Any) -> pa.Table:
+            sources.append(self)
+            return super().collect(frame)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spark, "SparkSource", Noted)
+        found = Prep().clip("id", (0, 1)).run(endless.selectExpr("sum(id * other % 7) as id"))
     ended = threading.Event()
 
     def collect() -> None:
@@ -114,6 +124,6 @@ def _interrupted(session: Any) -> float:
     threading.Thread(target=collect, daemon=True).start()
     assert not ended.wait(3)
     begin_s = time.monotonic()
-    found._opened.cancel()
+    sources[0].cancel()
     assert ended.wait(30), "the query goes on"
     return time.monotonic() - begin_s

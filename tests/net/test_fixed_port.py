@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 
 import duetlink
@@ -147,8 +148,11 @@ async def test_kernels_that_start_together_take_different_ports_of_a_range(
     endpoints = [Endpoint() for _ in range(2)]
     try:
         await asyncio.gather(*(endpoint.open_fixed(settings) for endpoint in endpoints))
-        servers = [await server for endpoint in endpoints for server in endpoint._servers.values()]
-        assert len({server.port for server in servers}) == 2
+        sockets = psutil.Process().net_connections("tcp")
+        assert (
+            len({one.laddr.port for one in sockets if one.status == "LISTEN"} & {*range(first, first + 31)})
+            == 2
+        )
     finally:
         for endpoint in endpoints:
             await endpoint.close()

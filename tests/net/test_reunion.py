@@ -102,9 +102,9 @@ async def both(owner: asyncio.Task[Any], scientist: asyncio.Task[Any]) -> None:
     assert Connection.open == {one, other}
 
 
-async def waits(task: asyncio.Task[Any], role: Role, server: MailboxServer) -> None:
+async def waits(task: asyncio.Task[Any], server: MailboxServer) -> None:
     """Until this side sits at a place of that server."""
-    while not any(mailbox.waits_for is role.other for mailbox in server.mailboxes._open.values()):
+    while not len(server.mailboxes):
         assert not task.done()
         await asyncio.sleep(0.01)
 
@@ -116,7 +116,7 @@ async def test_a_side_that_waits_at_another_kernels_server_meets_a_peer_that_com
     own, other = f"ws://127.0.0.1:{port}", await servers.start()
     servers.found = [SignalingServer(other)]
     scientist = side(SCIENTIST, own)
-    await waits(scientist, SCIENTIST, servers.running[0])
+    await waits(scientist, servers.running[0])
     # the owner's kernel goes on, and with it the server of the code
     await servers.start(port)
     servers.found = []
@@ -147,16 +147,16 @@ async def test_the_server_of_the_code_is_one_place_under_each_of_its_addresses(
     own = await servers.start()
     servers.found = [SignalingServer(own.replace("127.0.0.1", "localhost"))]
     owner = side(OWNER, own)
-    await waits(owner, OWNER, servers.running[0])
+    await waits(owner, servers.running[0])
     await asyncio.wait_for(servers.asked(2), 10)
-    assert len(servers.running[0].mailboxes._open) == 1
+    assert len(servers.running[0].mailboxes) == 1
     await both(owner, side(SCIENTIST, own))
 
 
 async def test_a_cancelled_search_leaves_nothing_open(servers: Servers) -> None:
     own = await servers.start()
     scientist = side(SCIENTIST, own)
-    await waits(scientist, SCIENTIST, servers.running[0])
+    await waits(scientist, servers.running[0])
     scientist.cancel()
     with pytest.raises(asyncio.CancelledError):
         await scientist

@@ -23,6 +23,7 @@ from duetlink.prep import Prep, pieces
 from duetlink.prep.engines.base import Opened
 from duetlink.prep.engines.choice import opened
 from duetlink.prep.prepared import Prepared
+from duetlink.testing.faults import replace_function
 from tests.prep.naive import prepared
 from tests.prep.test_engines_agree import FIELDS, ROW, SCHEMA, preps, same
 
@@ -187,7 +188,7 @@ def test_ctrl_c_closes_the_file_though_its_traceback_is_kept(
     def interrupted(self: Prepared, table: pa.Table) -> pa.Table:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Prepared, "_named", interrupted)
+    replace_function(monkeypatch, Prepared, "named", interrupted)
     source = written(people, tmp_path, "parquet")
     with pytest.raises(KeyboardInterrupt) as kept:
         list(PREP.run(source, "pyarrow").batches())

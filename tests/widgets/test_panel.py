@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,8 +14,10 @@ import duetlink
 from duetlink.duet.answering.requests import Request
 from duetlink.errors import OperationFailed, RequestDenied, SignalingUnavailable
 from duetlink.net.signaling import WebSocketMailbox
+from duetlink.testing.faults import replace_function
 from duetlink_widgets import contract, pages
 from duetlink_widgets.contract import SCHEMA, TRAIT_LIMIT_BYTES
+from duetlink_widgets.feed import Feed
 from tests.conftest import DuetPair, MakeDuets
 from tests.test_reconnect import QUICK, cut_off
 from tests.widgets.conftest import ShowPanel
@@ -178,15 +179,17 @@ def test_a_page_that_says_nothing_any_more_is_not_ticked_for_ever(
 ) -> None:
     monkeypatch.setattr(pages, "TICK_S", 0.005)
     monkeypatch.setattr(pages, "VISIBLE_LEASE_S", 0.05)
+    ended = threading.Event()
+
+    async def keep_ticking(feed: pages.Pages) -> None:
+        await true(feed)
+        ended.set()
+
+    true = replace_function(monkeypatch, pages.Pages, "keep_ticking", keep_ticking)
     page = show(duets[0])
     look(page)
     page.wait("tick")
-    ticking = page.panel._feed._ticking
-    assert ticking is not None
-    deadline_s = time.monotonic() + 60
-    while not ticking.done():
-        assert time.monotonic() < deadline_s
-        threading.Event().wait(0.01)
+    assert ended.wait(60)
 
 
 # -- commands ----------------------------------------------------------------------------------------------
@@ -299,13 +302,23 @@ def test_a_click_that_cannot_be_done_says_why(duets: DuetPair, show: ShowPanel) 
         assert (ack["ok"], ack["error"]) == (False, error)
 
 
-def test_a_command_that_is_none_or_comes_too_late_does_no_harm(duets: DuetPair, show: ShowPanel) -> None:
+def test_a_command_that_is_none_or_comes_too_late_does_no_harm(
+    duets: DuetPair, show: ShowPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feeds: list[Feed] = []
+    heard = Feed.heard
+
+    def note(feed: Feed, message: object) -> None:
+        feeds.append(feed)
+        heard(feed, message)
+
+    monkeypatch.setattr(Feed, "heard", note)
     page = show(duets[0])
     page.say(kind="command", command_id=7)  # is none
     for objective in ("bytes", "throughput"):
         assert page.command("set_compression", objective=objective)["ok"]
     page.panel.close()
-    page.panel._feed.heard({"kind": "command"})
+    feeds[0].heard({"kind": "command"})
 
 
 def test_disconnect_closes_the_duet_and_the_panel_goes_on(make_duets: MakeDuets, show: ShowPanel) -> None:

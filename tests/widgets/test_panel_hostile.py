@@ -13,8 +13,9 @@ import pytest
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.asking import workbench
 from duetlink.errors import MalformedValue
-from duetlink.testing.faults import life_of
+from duetlink.testing.faults import life_of, replace_function
 from duetlink_widgets import snapshot
+from duetlink_widgets.feed import Feed
 from tests.conftest import DuetPair, MakeDuets
 from tests.widgets.conftest import ShowPanel
 
@@ -89,7 +90,7 @@ def test_a_mock_of_the_peers_is_decoded_at_the_owner_when_a_room_has_survived_it
     async def ends(body: memoryview, room_bytes: int) -> None:
         raise MalformedValue("the process in which it was decoded has ended")
 
-    monkeypatch.setattr(life.decoding, "_try", ends)
+    replace_function(monkeypatch, life.decoding, "try", ends)
     scientist.share(pd.DataFrame({"b": [1.0]}), "bomb", mock="auto")
     pointer = owner.wait_object("bomb", 10)
     assert "b float64" not in repr(owner.store)
@@ -149,7 +150,7 @@ def test_a_click_is_answered_where_what_it_does_panics(
     def panics(*args: Any) -> Any:
         raise Panic("index out of bounds")
 
-    monkeypatch.setattr(page.panel._feed, "_run", panics)
+    replace_function(monkeypatch, Feed, "run", panics)
     ack = page.command("pause")
     assert (ack["ok"], ack["error"]) == (False, "Panic: index out of bounds")
 
@@ -165,6 +166,6 @@ def test_a_click_whose_result_cannot_be_said_is_answered(
         say(message, buffer)
 
     monkeypatch.setattr(page.panel, "say", says)
-    monkeypatch.setattr(page.panel._feed, "_run", lambda name, args: object())
+    replace_function(monkeypatch, Feed, "run", lambda feed, name, args: object())
     ack = page.command("pause")
     assert (ack["ok"], ack["error"]) == (False, "it has ended, and what came of it cannot be shown")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.resources
+import pkgutil
 import re
 import sys
 from collections.abc import Iterator
@@ -103,9 +105,10 @@ def members(library: str) -> Iterator[tuple[str, str, str]]:
 
 
 def found(path: str) -> Any:
-    from duetlink.compute.operations.allowed import _resolve
-
-    return _resolve(path)
+    """What a dotted path leads to; None where this version has no such thing."""
+    with contextlib.suppress(AttributeError, ImportError):
+        return pkgutil.resolve_name(path)
+    return None
 
 
 # -- what they name exists --------------------------------------------------------------------------------

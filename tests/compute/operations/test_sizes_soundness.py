@@ -108,14 +108,12 @@ ARGUMENTS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 def _cases() -> Iterator[tuple[str, str]]:
     allowed = Allowed.installed()
     for name, (mock, _) in SUBJECTS.items():
-        members = allowed._of(type(mock))
-        for method, effect in members.methods.items():
-            if effect in (ELEMENTWISE, AGGREGATE, OTHER) and hasattr(mock, method):
-                yield name, f".{method}"
-        for attribute, effect in members.attributes.items():
+        for member in dir(type(mock)):
+            if allowed.method(type(mock), member) in (ELEMENTWISE, AGGREGATE, OTHER):
+                yield name, f".{member}"
             with contextlib.suppress(ValueError, RuntimeError):  # `mT` of a row, `imag` of real numbers
-                if effect == OTHER and hasattr(mock, attribute):
-                    yield name, f"@{attribute}"
+                if allowed.attribute(type(mock), member) == OTHER and hasattr(mock, member):
+                    yield name, f"@{member}"
 
 
 def _functions(*libraries: str) -> Iterator[str]:

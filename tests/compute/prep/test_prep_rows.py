@@ -10,10 +10,10 @@ import pandas as pd
 import polars as pl
 from hypothesis import HealthCheck, given, settings
 
-from duetlink.compute.prep.frames import prepare
+from duetlink.compute.prep.frames import PREPARE, prepare
 from duetlink.compute.privacy.call import Unstable
-from duetlink.compute.privacy.selection import _prepared
-from duetlink.compute.privacy.table import Frame, table_of
+from duetlink.compute.privacy.selection import selection_of
+from duetlink.compute.privacy.table import PANDAS, Frame, table_of
 from duetlink.data.prep.spec import PrepSpec
 
 KINDS = {"whole": "int64", "small": "int16", "real": "float64", "word": "str", "yes": "bool"}
@@ -64,12 +64,14 @@ def frames(rows: list[dict[str, Any]]) -> list[Any]:
 def test_neighbours_stay_neighbours_and_types_are_foretold(
     rows: list[dict[str, Any]], prep: PrepSpec, data: st.DataObject
 ) -> None:
+    selects = selection_of(PREPARE, PANDAS)
+    assert selects is not None
     without = data.draw(st.integers(0, len(rows) - 1))
     for frame, neighbour in zip(frames(rows), frames(rows[:without] + rows[without + 1 :]), strict=True):
         table = table_of(frame)
         assert isinstance(table, Frame)
         try:
-            foretold = _prepared(table, [prep.to_json()], {}, 1)
+            foretold = selects(table, [prep.to_json()], {}, 1)
         except Unstable:
             continue
         made, other = prepare(frame, prep.to_json()), prepare(neighbour, prep.to_json())

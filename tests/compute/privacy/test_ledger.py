@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duetlink.base.journal import files
+from duetlink.base.journal.files import lock_beside
 from duetlink.base.journal.head import head_path
 from duetlink.compute.privacy.account import Accounts, Posting, amount, written
 from duetlink.compute.privacy.ledger import Ledger
@@ -194,8 +195,8 @@ def test_threads_use_a_budget_up_and_no_more(ledger: Ledger) -> None:
 
 
 def test_a_lock_that_is_not_let_go_is_told(path: Path) -> None:
-    holder, waiting = Ledger(path), Ledger(path, lock_timeout_s=0.05)
-    with holder._locked(), pytest.raises(AuditUnavailable, match="held by another process"):
+    waiting = Ledger(path, lock_timeout_s=0.05)
+    with lock_beside(path, 1.0), pytest.raises(AuditUnavailable, match="held by another process"):
         waiting.charge("people", 0.1, "mean")
 
 

@@ -21,7 +21,6 @@ from duetlink.compute.privacy import rowwise
 from duetlink.compute.privacy.lineage import Route, row_stable
 from duetlink.compute.privacy.table import (
     LIBRARIES,
-    NUMPY,
     PANDAS,
     POLARS,
     TORCH,
@@ -254,15 +253,11 @@ class Scientist:
 
 
 def operations(library: str) -> list[str]:
-    own = [f".{name}" for name in rowwise._METHODS[library]]
-    functions = {NUMPY: rowwise._NUMPY, PANDAS: rowwise._NUMPY, TORCH: rowwise._TORCH, POLARS: {}}[library]
-    module = TORCH if library == TORCH else NUMPY
     inexact = {"operator.floordiv", "operator.mod"} if library in (POLARS, TORCH) else set()
-    return [
-        *(name for name in rowwise._OPERATORS if name not in inexact),
-        *own,
-        *(f"{module}.{name}" for name in functions),
-    ]
+    lists = Allowed.installed()
+    members = {f".{name}" for class_ in lists.classes for name in lists.names(class_)}
+    listed = members.union(function.name for function in lists.functions()) - inexact
+    return sorted(name for name in listed if rowwise.rule_of(name, library) is not None)
 
 
 def outcome(route: Route, library: str, data: Data) -> Any:

@@ -333,7 +333,7 @@ class WrongDesk:
         control = struct.pack("@Niii4x", 20, socket.SOL_SOCKET, socket.SCM_RIGHTS, 2)
         vectors = ctypes.pointer(_Vector(b"x", 1))
         self._message = _Message(None, 0, vectors, 1, control, len(control), 0)
-        self._sendmsg = _libc.sendmsg
+        self._sendmsg, self._shutdown = _libc.sendmsg, _libc.shutdown
 
     def handle(
         self, command: str, content: bytes, fds: Sequence[int], emit: Emit
@@ -346,9 +346,9 @@ class WrongDesk:
             for _ in range(1_000_000):
                 console.send({"event": "x"})
         elif command == "close":
-            console._socket.shutdown(socket.SHUT_WR)
+            self._shutdown(console.fileno(), socket.SHUT_WR)
         else:
-            console._socket.sendall(content)
+            os.write(console.fileno(), content)
         time.sleep(60)
         return b"", ()
 

@@ -27,6 +27,7 @@ from duetlink.errors import (
     WorkerUnavailable,
     WorkLimit,
 )
+from duetlink.testing.faults import socket_of
 from tests.compute.worker.conftest import BOOTSTRAP, StartWorker
 
 MIB = 1024 * 1024
@@ -240,8 +241,7 @@ async def test_a_reply_that_came_while_the_loop_stood_still_counts(start_worker:
     call = asyncio.ensure_future(worker.call("echo", b"in time", timeout_s=0.2))
     await asyncio.sleep(0)
     # the notebook's own thread takes the interpreter, until the reply is there and its time is over
-    assert worker._channel is not None
-    select.select([worker._channel._socket], [], [], 60)
+    select.select([socket_of(worker)], [], [], 60)
     time.sleep(0.25)  # noqa: ASYNC251
     assert (await call).content == b"in time"
 

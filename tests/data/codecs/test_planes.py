@@ -10,7 +10,7 @@ import pytest
 from duetlink.data.codecs import chunk
 from duetlink.data.codecs.base import LOSSLESS
 from duetlink.data.codecs.element import BFLOAT16, BY_NAME, FLOAT32, Element
-from duetlink.data.codecs.planes import Planes, _split
+from duetlink.data.codecs.planes import Planes
 from duetlink.errors import MalformedChunk
 
 PLANES = Planes()
@@ -18,16 +18,17 @@ WEIGHTS = np.random.default_rng(1).normal(0, 0.02, 1 << 17).astype(np.float32)
 
 
 def test_the_topmost_plane_holds_the_exponents_and_the_lowest_bit_the_sign() -> None:
-    array = np.array([1.0, -1.0, 2.0, -0.5, 1.5], np.float32)
-    low, _, high, exponents = (plane.tolist() for plane in _split(array, FLOAT32))
+    payload = PLANES.encode(np.array([1.0, -1.0, 2.0, -0.5, 1.5], np.float32), FLOAT32, 1)
+    assert struct.unpack_from("<4Q", payload) == (5, 5, 5, 5)  # too few to be made smaller
+    low, _, high, exponents = (list(payload[start : start + 5]) for start in range(32, 52, 5))
     assert exponents == [127, 127, 128, 126, 127]
     assert low == [0, 1, 0, 1, 0]
     assert high == [0, 0, 0, 0, 0x80]
 
 
 def test_integers_are_split_as_they_are() -> None:
-    low, high = (plane.tolist() for plane in _split(np.array([0x1234, 0xFFFE], np.uint16), BY_NAME["uint16"]))
-    assert (low, high) == ([0x34, 0xFE], [0x12, 0xFF])
+    payload = PLANES.encode(np.array([0x1234, 0xFFFE], np.uint16), BY_NAME["uint16"], 1)
+    assert bytes(payload) == struct.pack("<2Q", 2, 2) + bytes([0x34, 0xFE, 0x12, 0xFF])
 
 
 @pytest.mark.parametrize(("element", "ratio"), [(FLOAT32, 1.19), (BFLOAT16, 1.46)])

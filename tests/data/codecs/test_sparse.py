@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import struct
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ import pytest
 from duetlink.data.codecs import chunk, element_of, named, smallest
 from duetlink.data.codecs.base import LOSSLESS
 from duetlink.data.codecs.element import BY_NAME, UINT8
-from duetlink.data.codecs.sparse import _HEAD, Sparse
+from duetlink.data.codecs.sparse import Sparse
 from duetlink.errors import MalformedChunk
 
 SPARSE = Sparse()
 GAPS, BITMAP = 0, 1
+HEAD = struct.Struct("<BBQ")  # form, element of the gaps, count
 N = 1 << 19
 
 
@@ -28,7 +30,7 @@ def payload_of(gaps: np.ndarray, values: np.ndarray, count: int | None = None) -
     count = gaps.size if count is None else count
     return b"".join(
         (
-            _HEAD.pack(GAPS, element_of(gaps).number, count),
+            HEAD.pack(GAPS, element_of(gaps).number, count),
             smallest.encode(gaps, element_of(gaps), 8),
             smallest.encode(values, element_of(values), 8),
         )
@@ -78,7 +80,7 @@ def test_only_items_of_no_bits_are_zero(name: str) -> None:
         array[9] = complex(0, -0.0)
         array[11] = complex(-0.0, 0)
     payload = SPARSE.encode(array, BY_NAME[name], 8)
-    assert _HEAD.unpack_from(payload)[2] == (4 if array.dtype.kind == "c" else 2)
+    assert HEAD.unpack_from(payload)[2] == (4 if array.dtype.kind == "c" else 2)
     back, _ = chunk.decode(chunk.encode(array, SPARSE))
     assert back.tobytes() == array.tobytes()
 
@@ -87,7 +89,7 @@ def test_only_items_of_no_bits_are_zero(name: str) -> None:
     ("density", "form"), [(0.0, GAPS), (0.001, GAPS), (0.01, GAPS), (0.1, GAPS), (0.5, BITMAP), (0.9, GAPS)]
 )
 def test_the_smaller_form_is_chosen(density: float, form: int) -> None:
-    assert _HEAD.unpack_from(SPARSE.encode(sparse_normal(density), BY_NAME["float32"], 8))[0] == form
+    assert HEAD.unpack_from(SPARSE.encode(sparse_normal(density), BY_NAME["float32"], 8))[0] == form
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_it_suits_what_is_mostly_zero(density: float, suits: bool) -> None:
 def test_gaps_describe_runs() -> None:
     array = np.zeros((512, 64), np.float32)
     array[::2] = np.random.default_rng(2).normal(size=(256, 64))
-    form, _, count = _HEAD.unpack_from(SPARSE.encode(array, BY_NAME["float32"], 8))
+    form, _, count = HEAD.unpack_from(SPARSE.encode(array, BY_NAME["float32"], 8))
     assert count == 256 * 64
     assert len(chunk.encode(array, SPARSE)) < array.nbytes / 2  # nothing for the places to speak of
     assert form in (GAPS, BITMAP)
@@ -134,6 +136,6 @@ def test_counts_that_do_not_fit_are_refused() -> None:
 def test_a_bitmap_of_another_count_is_refused() -> None:
     bitmap = smallest.encode(np.array([0b1010_0000, 0], np.uint8), UINT8, 8)
     values = np.ones(3, np.uint8)
-    payload = _HEAD.pack(BITMAP, UINT8.number, 3) + bitmap + smallest.encode(values, UINT8, 8)
+    payload = HEAD.pack(BITMAP, UINT8.number, 3) + bitmap + smallest.encode(values, UINT8, 8)
     with pytest.raises(MalformedChunk, match="bits set"):
         decode(payload, values, 10)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,16 +167,28 @@ def test_a_creation_that_was_cut_short_is_begun_again(path: Path) -> None:
     assert [found.name for found in path.parent.iterdir()] == [path.name]
 
 
-def test_where_the_disk_is_full_nothing_of_a_transaction_is_written(file: StateFile) -> None:
+def test_where_the_disk_is_full_nothing_of_a_transaction_is_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections: list[sqlite3.Connection] = []
+
+    class Noted(sqlite3.Connection):
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            super().__init__(*arguments, **keywords)
+            connections.append(self)
+
+    monkeypatch.setattr(sqlite3, "connect", Noted)
+    file = StateFile.create(path)
     file.write({("asset", "[1]"): "1"}, sync=True)
-    (pages,) = file._connection.execute("PRAGMA page_count").fetchone()
-    file._connection.execute(f"PRAGMA max_page_count = {pages}")
+    (pages,) = connections[-1].execute("PRAGMA page_count").fetchone()
+    connections[-1].execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(errors.StateUnavailable, match="full"):
         file.write({("asset", "[1]"): "2", ("asset", "[2]"): '"' + "x" * 20_000 + '"'}, sync=True)
     assert file.read() == {("asset", "[1]"): "1"}
-    file._connection.execute("PRAGMA max_page_count = 1000")
+    connections[-1].execute("PRAGMA max_page_count = 1000")
     file.write({("asset", "[1]"): "3"}, sync=True)
     assert file.read() == {("asset", "[1]"): "3"}
+    file.close()
 
 
 WRITES = """

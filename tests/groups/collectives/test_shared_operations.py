@@ -15,7 +15,7 @@ from duetlink.base.runtime import shared_memory
 from duetlink.errors import OperationAborted, OperationMismatch, PeerLost
 from duetlink.groups.collectives import host_memory, shared
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.host_memory import OwnMemory, open_others
+from duetlink.groups.collectives.host_memory import Memory, OwnMemory, open_others
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.transport import Message
 from duetlink.testing.faults import set_constants
@@ -127,15 +127,24 @@ async def test_different_calls_meet_in_memory_and_beside_it(
 
 
 @pytest.mark.usefixtures("small_rooms")
-async def test_a_loss_in_the_middle_restores_what_was_given(make_group: MakeGroup) -> None:
+async def test_a_loss_in_the_middle_restores_what_was_given(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = await agreed(make_group, 3)
+    arrived: set[int] = set()
+    arrive = Memory.arrive
+
+    def note(memory: Memory, chunk: int) -> None:
+        arrived.add(chunk)
+        arrive(memory, chunk)
+
+    monkeypatch.setattr(Memory, "arrive", note)
     given = [np.full(100_000, rank, np.float32) for rank in range(3)]
     tasks = [
         asyncio.ensure_future(group.members[r].all_reduce(given[r], ReduceOptions(in_place=True)))
         for r in range(3)
     ]
-    shared: Any = group.members[0].flat._shared
-    while shared._chunk < 3:
+    while 2 not in arrived:
         await asyncio.sleep(0)
     group.network.lose(1)
     found = await asyncio.gather(*tasks, return_exceptions=True)

@@ -21,6 +21,7 @@ from duetlink.errors import (
 from duetlink.groups.collectives import layout
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.transport import Message
+from duetlink.testing.faults import set_constants
 from tests.groups.collectives.conftest import Group, MakeGroup
 from tests.groups.collectives.test_coded_sums import adversarial, same_numbers, sparse_arrays
 
@@ -189,9 +190,11 @@ async def test_members_whose_calls_differ_all_hear_of_it(make_group: MakeGroup) 
         assert [type(each) for each in found] == [OperationMismatch] * 2, calls
 
 
-async def test_a_member_that_only_adds_takes_no_more_memory_than_it_allows(make_group: MakeGroup) -> None:
+async def test_a_member_that_only_adds_takes_no_more_memory_than_it_allows(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = make_group(3)
-    group.members[1]._limit_bytes = 1000
+    set_constants(monkeypatch, group.members[1], limit_bytes=1000)
     arrays = [np.arange(2000.0), None, np.arange(2000.0)]
     found = await group.all(lambda m: m.reduce(arrays[m.rank], 0, codec="union"))
     assert isinstance(found[1], LimitExceeded)

@@ -20,12 +20,14 @@ from duetlink.errors import (
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.secure import accountable_round, averages, naming
 from duetlink.groups.secure.accountable_round import AccountableRound
+from duetlink.groups.secure.introduction import digest
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.masked_round import Wire
 from duetlink.groups.secure.naming import Evidence, Opening, TrialFacts, Trials, Verdict
 from duetlink.groups.secure.statements import SIGNATURE_BYTES, Statements
 from duetlink.groups.secure.sums import SecureSum
 from duetlink.groups.transport import Message
+from duetlink.testing.faults import replace_function
 from tests.groups.secure.conftest import Epoch, MakeEpoch
 
 DTYPES = (np.float32, np.float64, np.int64)
@@ -73,15 +75,19 @@ def everything(array: Residues) -> None:
 
 def state(monkeypatch: pytest.MonkeyPatch, liar: int, change: Callable[[Evidence], None]) -> None:
     """Have that rank state something else of the trials."""
-    evidence = AccountableRound._evidence
 
     def stated(self: AccountableRound, *arguments: Any) -> Evidence:
-        found = evidence(self, *arguments)
+        found: Evidence = evidence(self, *arguments)
         if self.rank == liar:
             change(found)
         return found
 
-    monkeypatch.setattr(AccountableRound, "_evidence", stated)
+    evidence = replace_function(monkeypatch, AccountableRound, "evidence", stated)
+
+
+def signed_of(statements: Statements, step: str, data: bytes) -> bytes:
+    """What a member signs that states `data`."""
+    return digest("statement", statements.round + digest(step, data))
 
 
 def check_named(found: Sequence[Any], liar: int) -> None:
@@ -229,15 +235,13 @@ async def test_garbage_that_is_not_far_beyond_the_range_is_refused_and_nothing_m
 async def test_an_owner_that_tells_a_false_sum_is_named(
     make_epoch: MakeEpoch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unmasked = AccountableRound._unmasked
-
     async def false(self: AccountableRound, *arguments: Any) -> Residues:
-        found = await unmasked(self, *arguments)
+        found: Residues = await unmasked(self, *arguments)
         if self.rank == 2:
             found[1] += np.uint64(2**60)
         return found
 
-    monkeypatch.setattr(AccountableRound, "_unmasked", false)
+    unmasked = replace_function(monkeypatch, AccountableRound, "unmasked", false)
     check_named(await reduce(make_epoch(range(4)), [np.zeros(64)] * 4), 2)
 
 
@@ -332,7 +336,6 @@ async def test_whoever_signs_two_statements_is_named_alone(
 ) -> None:
     give_garbage(monkeypatch, 2, replace(1, 2**60))
     made: list[Statements] = []
-    init = AccountableRound._agree
 
     async def agree(self: AccountableRound, wire: Wire, statements: Statements, *rest: Any) -> None:
         if self.rank == 2:
@@ -342,9 +345,9 @@ async def test_whoever_signs_two_statements_is_named_alone(
     def change(pieces: list[bytes]) -> None:
         data = bytearray(pieces[0][:-SIGNATURE_BYTES])
         data[-1] ^= 1
-        pieces[0] = bytes(data) + made[0].private.sign(made[0]._text(step, bytes(data)))
+        pieces[0] = bytes(data) + made[0].private.sign(signed_of(made[0], step, bytes(data)))
 
-    monkeypatch.setattr(AccountableRound, "_agree", agree)
+    init = replace_function(monkeypatch, AccountableRound, "agree", agree)
     tell(monkeypatch, 2, step, change)
     for rank, each in enumerate(await reduce(make_epoch(range(4)), [np.zeros(64)] * 4)):
         assert isinstance(each, SecureSumFailed), (rank, each)
@@ -445,15 +448,29 @@ async def test_whoever_holds_up_the_end_is_named_all_the_same(
     check_named(await reduce(make_epoch(range(4)), [np.zeros(64)] * 4), 2)
 
 
-def test_a_signature_holds_for_one_step_of_one_round() -> None:
+class Repeating:
+    """A wire by which a member that is alone hears the same at every step."""
+
+    def __init__(self, told: bytes) -> None:
+        self.told = told
+
+    async def tell_each(self, step: str, pieces: Sequence[bytes]) -> list[bytes]:
+        return [self.told]
+
+    def name(self, rank: int) -> str:
+        return f"rank {rank}"
+
+
+async def test_a_signature_holds_for_one_step_of_one_round() -> None:
     private = Ed25519PrivateKey.generate()
     one = Statements(bytes(32), private, [private.public_key().public_bytes_raw()])
     other = Statements(bytes(31) + b"1", private, one.keys)
-    signed = b"data" + private.sign(one._text("evidence", b"data"))
-    assert one._is_signed("evidence", 0, signed)
-    assert not one._is_signed("digests of sums", 0, signed)
-    assert not other._is_signed("evidence", 0, signed)
-    assert not Statements(bytes(32), private, [bytes(31)])._is_signed("evidence", 0, signed)
+    keyless = Statements(bytes(32), private, [bytes(31)])
+    wire: Any = Repeating(b"data" + private.sign(signed_of(one, "evidence", b"data")))
+    assert (await one.declare(wire, "evidence", b"data")).statements == [b"data"]
+    for statements, step in ((one, "digests of sums"), (other, "evidence"), (keyless, "evidence")):
+        with pytest.raises(RemoteProtocolError, match="rank 0 has not signed its"):
+            await statements.declare(wire, step, b"data")
 
 
 # -- losses, and what is shown -----------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from duetlink.net.carrier.child import Child
 from duetlink.net.carrier.configuration import Configuration
 from duetlink.net.carrier.console import Console
 from duetlink.settings import IceServer
-from duetlink.testing.faults import set_constants
+from duetlink.testing.faults import hear_event, helper_pid, set_constants
 
 
 def configuration(rung: str = "udp", **fields: Any) -> Configuration:
@@ -87,7 +87,7 @@ async def test_a_defect_is_told_with_its_last_words(start: Start) -> None:
 async def test_closing_ends_the_process_at_any_time(start: Start) -> None:
     for delay_s in (0.0, 0.05, 0.2):
         child, _ = await start(configuration())
-        process = psutil.Process(child._process.pid)
+        process = psutil.Process(helper_pid(child))
         await asyncio.sleep(delay_s)
         async with asyncio.timeout(60):
             await child.close()
@@ -98,7 +98,7 @@ async def test_closing_ends_the_process_at_any_time(start: Start) -> None:
 async def test_a_process_that_hangs_is_killed(start: Start) -> None:
     child, signals = await start(configuration())
     await signals.get()
-    os.kill(child._process.pid, signal.SIGSTOP)
+    os.kill(helper_pid(child), signal.SIGSTOP)
     async with asyncio.timeout(60):
         await child.close()
     assert "ended by signal 9" in await child.ended
@@ -210,7 +210,7 @@ async def test_loss_is_that_of_the_last_seconds_and_unknown_where_few_was_sent()
     seen: list[float | None] = [child.loss]
 
     def second(sent: int, lost: int) -> None:
-        child._heard({"datagrams": [sent, lost]})
+        hear_event(child, {"datagrams": [sent, lost]})
         seen.append(child.loss)
 
     for sent, lost in ((0, 0), (0, 0), (40, 8), *((1000, 20) for _ in range(6))):

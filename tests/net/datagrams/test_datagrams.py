@@ -13,9 +13,11 @@ import pytest
 from duetlink.errors import LinkClosed, PeerLost, RemoteProtocolError
 from duetlink.net.datagrams.channel_datagrams import MTU_BYTES, ChannelDatagrams
 from duetlink.net.datagrams.delivery import Delivery, Report
+from duetlink.net.peer.unreliable import UnreliableChannel
+from duetlink.net.tunnel.replay import WINDOW_PACKETS
 from duetlink.settings import Settings
 from duetlink.testing.datagrams import DatagramsContract, send_until
-from duetlink.testing.faults import end_of
+from duetlink.testing.faults import end_of, kept_counts
 
 Ends = tuple[ChannelDatagrams, ChannelDatagrams]
 
@@ -94,9 +96,9 @@ class TestOverALink(DatagramsContract):
         return one.datagrams, other.datagrams
 
 
-def all_of(end: ChannelDatagrams) -> list[bytes]:
+async def all_of(end: ChannelDatagrams) -> list[bytes]:
     """What waits to be received."""
-    return list(end._waiting)
+    return [await end.receive() for _ in range(kept_counts(end)["waiting"])]
 
 
 async def test_a_second_copy_is_dropped_by_another_connection_as_well(ends: Ends) -> None:
@@ -112,7 +114,7 @@ async def test_a_second_copy_is_dropped_by_another_connection_as_well(ends: Ends
     again[0].deliver(once)
     again[0].deliver(late)  # it was on its way when the connection was replaced
     again[0].deliver(late)
-    assert all_of(ends[1]) == [b"once", b"late"]
+    assert await all_of(ends[1]) == [b"once", b"late"]
 
 
 async def test_any_order_arrives(ends: Ends) -> None:
@@ -122,19 +124,21 @@ async def test_any_order_arrives(ends: Ends) -> None:
         ends[0].send(b"%d" % number)
     for packet in reversed(pair[0].queue):
         pair[0].deliver(packet)
-    assert all_of(ends[1]) == [b"%d" % number for number in reversed(range(20))]
+    assert await all_of(ends[1]) == [b"%d" % number for number in reversed(range(20))]
 
 
 async def test_what_is_too_old_to_be_known_is_dropped(ends: Ends) -> None:
     pair = wires()
     attach(ends, pair)
     ends[0].send(b"old")
-    ends[0]._sent = 100_000
+    for _ in range(WINDOW_PACKETS):  # are lost
+        ends[0].send(b"")
+        pair[0].queue.pop()
     ends[0].send(b"new")
     old, new = pair[0].queue
     pair[0].deliver(new)
     pair[0].deliver(old)
-    assert all_of(ends[1]) == [b"new"]
+    assert await all_of(ends[1]) == [b"new"]
 
 
 async def test_what_nobody_receives_is_bounded_and_the_newest_is_kept(ends: Ends) -> None:
@@ -143,7 +147,7 @@ async def test_what_nobody_receives_is_bounded_and_the_newest_is_kept(ends: Ends
     for number in range(1000):
         ends[0].send(b"%d" % number)
         pair[0].deliver(pair[0].queue.pop())
-    assert all_of(ends[1]) == [b"%d" % number for number in range(744, 1000)]
+    assert await all_of(ends[1]) == [b"%d" % number for number in range(744, 1000)]
 
 
 async def test_without_a_connection_all_is_dropped(ends: Ends) -> None:
@@ -183,13 +187,18 @@ async def test_a_packet_that_is_none_is_a_violation(
     attach(ends, pair)
     pair[0].deliver(packet)
     assert len(violations) == 1
-    assert all_of(ends[1]) == []
+    assert await all_of(ends[1]) == []
 
 
-async def test_a_packet_that_is_none_ends_the_link(make_pair: Any) -> None:
+async def test_a_packet_that_is_none_ends_the_link(make_pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     attacker, victim = await make_pair(Settings(only=("tcp",)))
     await send_until(attacker.datagrams, victim.datagrams, b"the channel is open")
-    attacker.datagrams._wire.send_nowait(b"\x09" + bytes(20))
+    send = UnreliableChannel.send_nowait
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            UnreliableChannel, "send_nowait", lambda channel, packet: send(channel, b"\x09" + bytes(20))
+        )
+        attacker.datagrams.send(b"")
     assert "datagram of kind 9" in str(await asyncio.wait_for(end_of(victim), 60))
     assert isinstance(await asyncio.wait_for(end_of(attacker), 60), LinkClosed)
 

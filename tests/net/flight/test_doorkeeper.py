@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import select
 import socket
@@ -23,6 +24,7 @@ from duetlink.net.flight.own_sockets import OwnSockets, from_grpc
 from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.server import FlightServer
 from duetlink.net.flight.tickets import TicketTable
+from duetlink.testing.faults import set_constants
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the doorkeeper needs Linux")
 
@@ -131,10 +133,15 @@ def test_a_guest_has_so_many_connections_and_no_more(served: Served, monkeypatch
         threading.Event().wait(0.01)
 
 
-def test_nobody_comes_in_while_the_door_is_closed(served: Served) -> None:
-    served.server._doorkeeper._let_in(False)
-    with pytest.raises(TimeoutError):
-        socket.create_connection(("127.0.0.1", served.server.port), 0.2)
+def test_nobody_comes_in_while_the_door_is_closed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_constants(monkeypatch, doorkeeper, CLOSED_S=3.0)
+    monkeypatch.setattr(doorkeeper, "HANDSHAKE_S", 3600.0)
+    monkeypatch.setattr(doorkeeper, "STRANGERS_PER_ADDRESS", 3)
+    with contextlib.ExitStack() as strangers, pytest.raises(TimeoutError):
+        for _ in range(10):  # one too many closes it
+            stranger = socket.create_connection(("127.0.0.1", served.server.port), 0.2)
+            strangers.enter_context(stranger)
+            select.select((stranger,), (), (), 0.2)
     with pytest.raises(PathUnavailable):
         FlightClient(
             "127.0.0.1",
@@ -143,7 +150,6 @@ def test_nobody_comes_in_while_the_door_is_closed(served: Served) -> None:
             served.owner.certificate_pem,
             Decoding(served.pool, 1),
         ).probe(0.2)
-    served.server._doorkeeper._let_in(True)
     served.connect()
 
 

@@ -45,6 +45,7 @@ from duetlink.net.flight.sending import Course, Order, PlainCourse
 from duetlink.net.flight.server import FlightServer
 from duetlink.net.flight.silence import silenced
 from duetlink.net.flight.tickets import LIFETIME_S, TicketTable
+from duetlink.testing.faults import arrow_client
 
 MIB = 1024 * 1024
 PLAIN = PlainCourse()
@@ -213,7 +214,7 @@ def test_a_server_that_is_not_the_peer_is_refused(side: Side) -> None:
 
 @pytest.mark.parametrize("kind", ["put", "exchange", "info", "list", "schema", "action"])
 def test_nothing_but_get_is_served(side: Side, kind: str) -> None:
-    client = side.client._client
+    client = arrow_client(side.client)
     descriptor = flight.FlightDescriptor.for_path("x")
     with pytest.raises((NotImplementedError, pa.ArrowException)):
         if kind == "put":

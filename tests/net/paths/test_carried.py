@@ -23,7 +23,7 @@ from duetlink.net.paths.attempt import Attempt
 from duetlink.net.paths.carried import CarriedPath
 from duetlink.net.paths.ladder import UP
 from duetlink.settings import IceServer, Settings
-from duetlink.testing.faults import attempt_of, lose_attempt
+from duetlink.testing.faults import attempt_of, helper_pid, lose_attempt
 from duetlink.testing.paths import PathContract
 from tests.turn_server import CREDENTIAL, USERNAME, TurnServer
 
@@ -59,8 +59,7 @@ def status(link: Link, name: str) -> Any:
 def helper(link: Link, name: str = "udp") -> psutil.Process:
     attempt = attempt_of(carried(link, name))
     assert attempt is not None
-    assert attempt.child._process is not None
-    return psutil.Process(attempt.child._process.pid)
+    return psutil.Process(helper_pid(attempt.child))
 
 
 class TestUdp(PathContract):

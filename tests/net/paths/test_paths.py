@@ -14,21 +14,19 @@ from duetlink.base.events import Sink
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import (
     AssetChanged,
-    LimitExceeded,
     LinkClosed,
     PathUnavailable,
-    RemoteProtocolError,
     TransferFailed,
 )
 from duetlink.net.flight.body import Outgoing
+from duetlink.net.flight.client import FlightClient
 from duetlink.net.link.link import Link
 from duetlink.net.paths import local as local_module
-from duetlink.net.paths.channel import _Stream
 from duetlink.net.paths.ladder import DOWN, IDLE, OPENING, UP, Ladder, Speed
 from duetlink.net.paths.shared_memory import Region, SharedMemory, open_region
-from duetlink.net.paths.tcp import _is_unicast
+from duetlink.net.paths.tcp import TcpPath
 from duetlink.settings import Settings
-from duetlink.testing.faults import end_of
+from duetlink.testing.faults import context_of, end_of, replace_function, send_bulk
 from duetlink.testing.paths import PathContract
 
 MIB = 1024 * 1024
@@ -89,34 +87,25 @@ async def test_a_change_after_sharing_is_noticed_before_anything_leaves(make_pai
 
 
 async def test_full_shared_memory_falls_back_to_tcp(make_pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = SharedMemory.write
+
     def full(self: SharedMemory, piece: memoryview, offset_bytes: int) -> None:
-        raise PathUnavailable("shared memory is full")
+        if len(piece) != local_module.NONCE_BYTES:  # the proof of being on one host
+            raise PathUnavailable("shared memory is full")
+        write(self, piece, offset_bytes)
 
     monkeypatch.setattr(SharedMemory, "write", full)
-    # the proof of being on one host writes too: leave that alone
-    monkeypatch.setattr(local_module.LocalPath, "_prove", _prove_without_memory)
     receiver, sender = await make_pair(Settings(only=("local", "tcp")))
     array = np.arange(MIB, dtype=np.uint8)
     assert bytes(await pull(receiver, sender, outgoing(array))) == array.tobytes()
     assert receiver.statistics("").transfers[-1].path == "tcp"
 
 
-async def _prove_without_memory(self: Any, challenge: pb.LocalChallenge) -> pb.LocalProof:
-    label = bytes(16)
-    fd = os.memfd_create(f"duetlink-{label.hex()}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(fd, challenge.nonce)
-    memory = SharedMemory.__new__(SharedMemory)
-    memory.size_bytes, memory._label, memory._fd = len(challenge.nonce), label, fd
-    memory.seal()
-    self._held.add(memory)
-    return pb.LocalProof(memory=pb.SharedMemory(pid=os.getpid(), fd=fd, label=label, size_bytes=32))
-
-
 async def test_memory_beyond_what_is_available_is_refused_by_figure(
     make_pair: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver, sender = await make_pair(only("local"))
-    monkeypatch.setattr(local_module, "_available_bytes", lambda: 1000)
+    replace_function(monkeypatch, local_module, "available_bytes", lambda: 1000)
     with pytest.raises(TransferFailed, match="1048576 bytes asked, 1000 available"):
         await pull(receiver, sender, outgoing(np.zeros(MIB, np.uint8)))
 
@@ -170,8 +159,24 @@ def test_a_closed_memfd_is_gone() -> None:
         ("", False),
     ],
 )
-def test_only_addresses_of_one_machine_are_dialled(host: str, dialled: bool) -> None:
-    assert _is_unicast(host) is dialled
+async def test_only_addresses_of_one_machine_are_dialled(
+    host: str, dialled: bool, make_pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dial(self: TcpPath, host: str, port: int) -> FlightClient:
+        asked.append((host, port))
+        raise PathUnavailable("nobody is there")
+
+    async def where(query: pb.FlightAddressQuery) -> pb.FlightAddress:
+        return pb.FlightAddress(hosts=[host], port=80)
+
+    asked: list[tuple[str, int]] = []
+    attacker, victim = await make_pair(only("channel"))
+    replace_function(monkeypatch, TcpPath, "dial", dial)
+    path = TcpPath(context_of(victim.ladder.named("channel")))
+    attacker.rpc.handle(pb.FlightAddressQuery, where)
+    with pytest.raises(PathUnavailable, match="nobody is there" if dialled else "no address that could be"):
+        await path.open()
+    assert asked == [(host, 80)] * dialled
 
 
 async def test_a_path_that_one_side_forbids_is_down_with_a_reason(make_pair: Any) -> None:
@@ -198,30 +203,35 @@ async def test_a_path_that_one_side_forbids_is_down_with_a_reason(make_pair: Any
 async def test_garbage_on_the_bulk_channel_ends_the_link_with_a_reason(make_pair: Any, frame: bytes) -> None:
     attacker, victim = await make_pair(only("channel"))
     await victim.ladder.wait_best({})
-    if frame[:1] == b"\x09":
-        frame = frame[:1] + struct.pack("!I", next(iter(victim.ladder.named("channel")._streams)))
-    await attacker._lifeline.bulk.send(frame)
+    # of whichever stream is open
+    for number in range(10) if frame[:1] == b"\x09" else (0,):
+        await send_bulk(attacker, frame[:-1] + bytes([number]) if number else frame)
     error = await asyncio.wait_for(end_of(victim), 60)
     assert isinstance(error, LinkClosed)
     assert "the peer" in str(error)
 
 
-async def test_data_beyond_the_credit_is_a_violation(make_pair: Any) -> None:
-    links = await make_pair(only("channel"))
-    path = links[0].ladder.named("channel")
-    path._streams[98] = _Stream(98)  # one whose socket takes nothing
-    frame = struct.pack("!BI", 2, 98) + bytes(50_000)
-    for _ in range(5):
-        path._received(frame)
-    with pytest.raises(LimitExceeded, match="without credit"):
-        path._received(frame)
-    del path._streams[98]
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        ([struct.pack("!BI", 2, 98) + bytes(50_000)] * 6, "without credit"),
+        ([struct.pack("!BII", 3, 98, 1)], "granted 262145 bytes, over 262144"),
+    ],
+    ids=["data", "credit"],
+)
+async def test_more_than_the_window_is_a_violation(
+    make_pair: Any, monkeypatch: pytest.MonkeyPatch, frames: list[bytes], words: str
+) -> None:
+    async def takes_nothing(host: str, port: int) -> Any:
+        await asyncio.Event().wait()
 
-
-async def test_credit_beyond_the_window_is_a_violation() -> None:
-    stream = _Stream(0)
-    with pytest.raises(RemoteProtocolError, match="granted"):
-        stream.grant(1)
+    attacker, victim = await make_pair(only("channel"))
+    await victim.ladder.wait_settled()
+    await attacker.ladder.wait_settled()
+    monkeypatch.setattr(asyncio, "open_connection", takes_nothing)
+    for frame in (struct.pack("!BI", 1, 98), *frames):
+        await send_bulk(attacker, frame)
+    assert words in str(await asyncio.wait_for(end_of(victim), 60))
 
 
 # -- ladder ----------------------------------------------------------------------------------------------

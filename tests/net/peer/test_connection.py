@@ -7,9 +7,11 @@ import gc
 import re
 
 import pytest
+from aiortc import RTCDtlsTransport
 
 from duetlink.errors import PeerUnreachable
 from duetlink.net.peer.connection import PeerConnection
+from duetlink.testing.faults import replace_function
 
 
 async def test_a_peer_without_a_path_is_told_with_what_was_tried() -> None:
@@ -38,12 +40,11 @@ async def test_what_is_sent_as_the_connection_goes_is_lost_in_silence(
     one, other = await connected()
     tried = asyncio.Event()
 
-    async def send_data(data: bytes) -> None:
+    async def send_data(transport: RTCDtlsTransport, data: bytes) -> None:
         tried.set()
         raise ConnectionError("Cannot send encrypted data, not connected")  # as aiortc does then
 
-    assert one._pc.sctp is not None
-    monkeypatch.setattr(one._pc.sctp.transport, "_send_data", send_data)
+    replace_function(monkeypatch, RTCDtlsTransport, "send_data", send_data)
     one.control.send_nowait(b"too late")
     await asyncio.wait_for(tried.wait(), 60)
     for _ in range(3):

@@ -11,6 +11,7 @@ from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.frames import mood_from_wire, mood_to_wire, read_client_frame, read_server_frame
 from duetlink.net.signaling.limits import Limits, TokenBucket
 from duetlink.net.signaling.mailboxes import Mailboxes, Refused, Seat, network_of
+from duetlink.testing.faults import kept_counts
 
 from .conftest import Clock
 
@@ -262,10 +263,10 @@ def test_what_is_remembered_is_bounded(clock: Clock) -> None:
         owner = mailboxes.claim()
         mailboxes.leave(mailboxes.join(number_of(owner)), pb.HAPPY)
         mailboxes.admit(f"192.0.2.{number}")
-    assert len(mailboxes._gone) == 5
+    assert kept_counts(mailboxes)["gone"] == 5
     clock.now_s += 3600
     mailboxes.expire()
-    assert (len(mailboxes._gone), len(mailboxes._buckets)) == (0, 0)
+    assert set(kept_counts(mailboxes).values()) == {0}
 
 
 def test_an_ipv6_network_counts_as_one_address() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 from aiohttp.http_exceptions import BadStatusLine
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -317,14 +318,15 @@ async def test_who_goes_in_the_middle_of_the_greeting_is_no_error(
     assert [record.message for record in caplog.records if record.name.startswith("aiohttp")] == []
 
 
-async def test_a_client_that_does_not_read_is_cut_off(server: MailboxServer) -> None:
-    class Stuck:
-        async def send_bytes(self, data: bytes) -> None:
-            await asyncio.Event().wait()
+async def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stuck(self: web.WebSocketResponse, data: bytes) -> None:
+        await asyncio.Event().wait()
 
-    stalled = MailboxServer(Limits(stalled_s=0.01))
-    with pytest.raises(TimeoutError):
-        await stalled._send(Stuck(), pb.ServerFrame(joined=pb.Joined()))  # type: ignore[arg-type]
+    async with limited(Limits(stalled_s=0.01)) as url, raw(url) as ws:
+        monkeypatch.setattr(web.WebSocketResponse, "send_bytes", stuck)
+        await ws.send_bytes(pb.ClientFrame(claim=pb.Claim()).SerializeToString())
+        end = await ws.receive(timeout=60)
+    assert end.type in (aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR)
 
 
 async def test_web_pages_are_refused_and_health_is_told(url: str) -> None:

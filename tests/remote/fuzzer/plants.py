@@ -12,7 +12,7 @@ import torch
 
 from duetlink import errors
 from duetlink.compute.operations import program as words
-from duetlink.compute.operations.sizes import keys, lookup
+from duetlink.compute.operations.sizes import arrays, keys, lookup
 from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.duet.asking import mock_used, program, recipe, remote, tensor
 from duetlink.duet.asking.echoes import Echoes
@@ -20,7 +20,7 @@ from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.pointer import Described, Pointer
 from duetlink.duet.asking.targets import SharedMemory
 from duetlink.duet.asking.workbench import Workbench
-from duetlink.testing.faults import set_constants
+from duetlink.testing.faults import replace_function, set_constants
 
 Patch = pytest.MonkeyPatch
 _OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
@@ -38,7 +38,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def _none(patch: Patch) -> None:
-    patch.setattr(program.Program, "_returns_nothing", lambda *_: True)
+    replace_function(patch, program.Program, "returns_nothing", lambda *_: True)
 
 
 def _targets(patch: Patch) -> None:
@@ -51,8 +51,6 @@ def _operators_in_place(patch: Patch) -> None:
 
 
 def _when_it_is_asked(patch: Patch) -> None:
-    ask = Workbench._ask
-
     class Late(PendingRequest):
         def __init__(self, *asked: Any) -> None:
             self._asked = asked
@@ -62,7 +60,7 @@ def _when_it_is_asked(patch: Patch) -> None:
 
         result_or_withdraw = result
 
-    patch.setattr(Workbench, "_ask", lambda *asked: Late(*asked))
+    ask = replace_function(patch, Workbench, "ask", lambda *asked: Late(*asked))
 
 
 def _moved_parameters(patch: Patch) -> None:
@@ -82,8 +80,9 @@ def _layers_in_place(patch: Patch) -> None:
 
 
 def _recipes(patch: Patch) -> None:
-    patch.setattr(recipe, "_reader_of", recipe._reader_of.__wrapped__)
-    patch.setattr(recipe, "_estimator", lambda obj: recipe.Recipe(type(obj), (), obj.get_params(deep=False)))
+    read: Any = replace_function(patch, recipe, "reader_of", lambda kind: read.__wrapped__(kind))
+    anew = recipe.Recipe
+    replace_function(patch, recipe, "estimator", lambda obj: anew(type(obj), (), obj.get_params(deep=False)))
 
 
 def _lists_within(patch: Patch) -> None:
@@ -108,9 +107,16 @@ def _labels(patch: Patch) -> None:
 
 
 def _decisions(patch: Patch) -> None:
-    rules = {**lookup._RULES, "uncounted": lambda call: PUBLIC}
-    set_constants(patch, lookup, RULES=rules)
-    patch.setattr(lookup, "_rules", {})  # those that were looked up before
+    class Forgetful(dict[Any, Any]):
+        def __setitem__(self, key: Any, rule: Any) -> None:
+            pass
+
+    def rule_of(*asked: Any) -> Any:
+        rule = found(*asked)
+        return (lambda call: PUBLIC) if rule is arrays.uncounted else rule
+
+    found = replace_function(patch, lookup, "rule_of", rule_of)
+    set_constants(patch, lookup, rules=Forgetful())  # those that were looked up before
 
 
 def _kind_of_error(patch: Patch) -> None:
@@ -167,7 +173,7 @@ def _equals(patch: Patch) -> None:
 
 
 def _seeds(patch: Patch) -> None:
-    patch.setattr(program, "_seed_of", lambda operation, mocks: program._no_seed)
+    replace_function(patch, program, "seed_of", lambda operation, mocks: _nothing)
 
 
 PLANTS: Mapping[str, Plant] = {

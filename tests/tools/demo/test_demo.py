@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from duetlink.groups.status import GoneStatus, GroupStatus, LinkStatus, MemberStatus, SumStatus
 from duetlink.testing.faults import set_constants
 from duetlink.tools.demo import play
 from duetlink.tools.demo.errors import DemoFailed
+from duetlink.tools.demo.lesson import Lesson
+from duetlink.tools.demo.player import Player
 from duetlink.tools.demo.summary import tell_group, told_group
 from tests import light_rooms
 from tests.tools.demo.played import NOTEBOOKS, left_behind
@@ -108,22 +113,26 @@ def test_an_interrupted_demo_leaves_nothing(
     assert left_behind(environment) == []
 
 
-async def test_a_step_that_misses_a_cancellation_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_player_that_misses_a_cancellation_is_asked_again(
+    notebooks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     set_constants(monkeypatch, play, ASK_AGAIN_S=0.01)
     asked = 0
 
-    async def misses_two() -> None:
-        nonlocal asked
-        while asked < 3:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.Event().wait()
-            asked += 1
+    class Stubborn(Player):
+        async def start(self, environment: Mapping[str, str]) -> None:
+            nonlocal asked
+            if self.role == "scientist":
+                raise DemoFailed("the first")
+            while asked < 3:  # misses two
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+                asked += 1
 
-    async def fails() -> None:
-        raise DemoFailed("the first")
-
+    monkeypatch.setattr(play, "Player", Stubborn)
+    lesson = Lesson("basics", (notebooks / "owner.ipynb", notebooks / "scientist.ipynb"))
     with pytest.raises(DemoFailed, match="the first"):
-        await play._first_failure(misses_two(), fails())
+        play.play(Console(file=io.StringIO()), lesson, tmp_path, 60.0)
     assert asked == 3
 
 
