@@ -64,7 +64,7 @@ class TunnelTransport(asyncio.Transport):
         self._port = port
         self._protocol: Any = protocol
         self._silence_s = silence_s
-        self._sender = Sender(
+        self.sender = Sender(
             port,
             DatagramSealer(key, initiator=initiator, headroom_bytes=port.headroom_bytes),
             make_controller(datagram_bytes=BASE_BYTES, now_s=now_s),
@@ -73,7 +73,7 @@ class TunnelTransport(asyncio.Transport):
             FIRST_POSITION,
             now_s,
         )
-        self._receiver = Receiver(
+        self.receiver = Receiver(
             DatagramOpener(key, initiator=initiator), CAPACITY_BYTES, FIRST_POSITION, now_s
         )
         self._low_bytes, self._high_bytes = _HIGH_WATER_BYTES // 4, _HIGH_WATER_BYTES
@@ -91,11 +91,11 @@ class TunnelTransport(asyncio.Transport):
     # -- asyncio.Transport ---------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._sender.is_finishing and not self._is_closing:
+        if self.sender.is_finishing and not self._is_closing:
             raise RuntimeError("cannot write after write_eof")
         if self.is_closing() or not len(data):
             return
-        outgoing = self._sender.outgoing
+        outgoing = self.sender.outgoing
         outgoing.write(data)
         if not self._has_paused_protocol and outgoing.unsent_bytes > self._high_bytes:
             self._has_paused_protocol = True
@@ -103,7 +103,7 @@ class TunnelTransport(asyncio.Transport):
         self._pump_soon()
 
     def write_eof(self) -> None:
-        self._sender.finish()
+        self.sender.finish()
         self._pump_soon()
 
     def can_write_eof(self) -> bool:
@@ -111,7 +111,7 @@ class TunnelTransport(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         """Bytes that wait to be sent for the first time."""
-        return self._sender.outgoing.unsent_bytes
+        return self.sender.outgoing.unsent_bytes
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         return self._low_bytes, self._high_bytes
@@ -148,7 +148,7 @@ class TunnelTransport(asyncio.Transport):
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Knows "datagrams": how many were sent, beside acknowledgements, and how many of them were lost."""
-        recovery = self._sender.recovery
+        recovery = self.sender.recovery
         return (recovery.sent_packets, recovery.lost_packets) if name == "datagrams" else default
 
     def close(self) -> None:
@@ -174,13 +174,13 @@ class TunnelTransport(asyncio.Transport):
             return
         self._port.start(self._loop, self._readable, self._writable, self._port_closed)
         # so that a tunnel that nobody uses yet knows its round trip and its MTU
-        self._sender.ping(self._loop.time())
+        self.sender.ping(self._loop.time())
         self._set_timer()
 
     def _readable(self) -> None:
         now_s = self._loop.time()
         for received in self._port.receive():
-            for kind, payload in self._receiver.accept(now_s, received):
+            for kind, payload in self.receiver.accept(now_s, received):
                 self._accept(now_s, kind, payload)
         self._deliver()
         self._answer(now_s)
@@ -194,11 +194,11 @@ class TunnelTransport(asyncio.Transport):
         if kind == Kind.FIN and not payload:  # the peer has not heard of us yet
             return
         ack = Acknowledgement.from_wire(payload)
-        if ack is None or not self._sender.on_ack(now_s, ack):
-            self._receiver.refuse("malformed")
+        if ack is None or not self.sender.on_ack(now_s, ack):
+            self.receiver.refuse("malformed")
 
     def _deliver(self) -> None:
-        incoming = self._receiver.incoming
+        incoming = self.receiver.incoming
         if self.is_closing():
             incoming.take()
         elif not self._is_reading:
@@ -206,25 +206,25 @@ class TunnelTransport(asyncio.Transport):
         else:
             if incoming.ready_bytes:
                 self._call(self._protocol.data_received, incoming.take())
-            if self._receiver.has_ended and self.is_reading() and not self._has_told_eof:
+            if self.receiver.has_ended and self.is_reading() and not self._has_told_eof:
                 self._has_told_eof = True
                 if not self._call(self._protocol.eof_received):
                     self.close()
 
     def _resume(self) -> None:
         self._deliver()
-        if self._receiver.owes_limit:
-            self._receiver.ack_due = True
+        if self.receiver.owes_limit:
+            self.receiver.ack_due = True
             self._answer(self._loop.time())
 
     def _acknowledgement(self, now_s: float) -> bytes:
-        ack = self._receiver.acknowledgement(now_s)
+        ack = self.receiver.acknowledgement(now_s)
         return b"" if ack is None else ack.to_wire()
 
     def _answer(self, now_s: float) -> None:
-        if self._receiver.ack_due and self._has_port:
+        if self.receiver.ack_due and self._has_port:
             payload = self._acknowledgement(now_s)
-            self._receiver.ack_due = not self._sender.send_alone(now_s, Kind.ACK, payload)
+            self.receiver.ack_due = not self.sender.send_alone(now_s, Kind.ACK, payload)
 
     def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -251,14 +251,14 @@ class TunnelTransport(asyncio.Transport):
             return
         for _ in range(_BATCHES_PER_TURN):
             now_s = self._loop.time()
-            wait_s = self._sender.wait_s(now_s)
+            wait_s = self.sender.wait_s(now_s)
             if wait_s is None:
                 break
             if wait_s > 0:
                 if self._pump_handle is None:
                     self._pump_handle = self._loop.call_later(wait_s, self._pump_again)
                 break
-            self._sender.send_batch(now_s)
+            self.sender.send_batch(now_s)
         else:
             self._pump_soon()
         if self._has_paused_protocol and self.get_write_buffer_size() <= self._low_bytes:
@@ -267,7 +267,7 @@ class TunnelTransport(asyncio.Transport):
         self._set_timer()
 
     def _writable(self) -> None:
-        self._sender.port_is_full = False
+        self.sender.port_is_full = False
         self._answer(self._loop.time())
         self._pump_soon()
 
@@ -277,7 +277,7 @@ class TunnelTransport(asyncio.Transport):
         """Never later than the next deadline. To fire early and set it again is cheaper than to move it."""
         if self._is_over:
             return
-        deadline_s = min(self._sender.deadline_s, self._receiver.heard_s + self._silence_s)
+        deadline_s = min(self.sender.deadline_s, self.receiver.heard_s + self._silence_s)
         if self._timer is not None:
             if self._timer.when() <= deadline_s:
                 return
@@ -287,18 +287,18 @@ class TunnelTransport(asyncio.Transport):
     def _on_timer(self) -> None:
         self._timer = None
         now_s = self._loop.time()
-        if now_s >= self._receiver.heard_s + self._silence_s:
+        if now_s >= self.receiver.heard_s + self._silence_s:
             text = f"nothing was heard from the other side for {self._silence_s:g} s: it is gone, or the "
             self._finish(PathUnavailable(text + "network between the two carries no UDP any more"))
             return
-        self._sender.on_deadline(now_s)
+        self.sender.on_deadline(now_s)
         self._check_finished()
         self._pump()
 
     # -- endings -------------------------------------------------------------------------------------------
 
     def _check_finished(self) -> None:
-        sender, receiver = self._sender, self._receiver
+        sender, receiver = self.sender, self.receiver
         if self._is_over:
             if receiver.is_complete and self._has_port:
                 for _ in range(_LAST_WORDS):
@@ -319,7 +319,7 @@ class TunnelTransport(asyncio.Transport):
             if handle is not None:
                 handle.cancel()
         self._loop.call_soon(self._protocol.connection_lost, error)
-        if error is None and not self._receiver.is_complete and self._sender.is_finished:
+        if error is None and not self.receiver.is_complete and self.sender.is_finished:
             # the peer will want to know that its end has arrived
             self._linger = self._loop.call_later(_LINGER_S, self._release_port)
         else:
@@ -328,7 +328,7 @@ class TunnelTransport(asyncio.Transport):
     def _reset(self, error: Exception | None) -> None:
         if self._has_port:
             for _ in range(_LAST_WORDS):
-                self._sender.send_alone(self._loop.time(), Kind.RESET, b"")
+                self.sender.send_alone(self._loop.time(), Kind.RESET, b"")
         self._finish(error)
 
     def _port_closed(self, error: Exception | None) -> None:

@@ -83,7 +83,7 @@ async def test_strangers_do_not_reach_the_tunnel(carry: Any) -> None:
             stranger.sendto(os.urandom(200), (host, port))
             stranger.sendto(b"\xc0" + os.urandom(100), (host, port))
     await carried.exchange(0, os.urandom(100_000))
-    assert carried.transports[0]._receiver.dropped == {}
+    assert carried.transports[0].receiver.dropped == {}
 
 
 async def test_stun_that_is_none_does_no_harm(carry: Any) -> None:

@@ -186,7 +186,7 @@ def test_a_reader_that_pauses_holds_the_writer_back(monkeypatch: pytest.MonkeyPa
         at_pause = len(second.received)
         await asyncio.sleep(20.0)
         assert len(second.received) == at_pause
-        sent = first.transport._sender.outgoing.sent - transport_module.FIRST_POSITION
+        sent = first.transport.sender.outgoing.sent - transport_module.FIRST_POSITION
         assert at_pause + MB < sent <= at_pause + 2 * MB
         assert first.transport.get_write_buffer_size() <= 2 * MB
         second.transport.resume_reading()
@@ -242,11 +242,11 @@ def test_the_size_of_datagrams_follows_the_path() -> None:
         first, second = Endpoint(payload), Endpoint()
         connect(first, second, there, back)
         await second.wait_received(2 * MB)
-        assert first.transport._sender.mtu.datagram_bytes == 1440
+        assert first.transport.sender.mtu.datagram_bytes == 1440
         there.mtu_bytes = back.mtu_bytes = 1300  # a black hole for what was fine until now
         await second.wait_received(6 * MB)
         await asyncio.sleep(3.0)
-        assert first.transport._sender.mtu.datagram_bytes == 1280
+        assert first.transport.sender.mtu.datagram_bytes == 1280
         assert await second.wait_received(len(payload)) == payload
 
     run_virtually(main())
@@ -268,7 +268,7 @@ def test_a_sender_of_an_old_session_and_strangers_are_ignored() -> None:
             ports[1].arrive(*ports[0].sent[:: max(1, len(ports[0].sent) // 20)])  # again
             await asyncio.sleep(0.02)
         assert second.received == payload
-        dropped = second.transport._receiver.dropped
+        dropped = second.transport.receiver.dropped
         assert dropped["of another session"] > 50
         assert dropped["replayed"] > 50
         assert dropped["truncated"] > 10
@@ -304,7 +304,7 @@ def test_what_a_peer_makes_up_is_counted_and_ignored() -> None:
             ports[1].arrive(*[row.tobytes() for row in rows])
         await asyncio.sleep(1.0)
         assert second.received == b""
-        assert second.transport._receiver.dropped == {
+        assert second.transport.receiver.dropped == {
             "malformed": 2,
             "beyond the limit": 5,
             "of an unknown kind": 1,

@@ -239,6 +239,6 @@ async def test_64_mib_arrive_intact_over_two_sockets(offload: bool, channel: int
         assert await second.lost is None
         assert await first.lost is None
     assert second.received == payload
-    assert first.transport._sender.outgoing.sent == 64 << 20
-    assert first.transport._sender.mtu.datagram_bytes == 16_272
-    assert not first.transport._receiver.dropped
+    assert first.transport.sender.outgoing.sent == 64 << 20
+    assert first.transport.sender.mtu.datagram_bytes == 16_272
+    assert not first.transport.receiver.dropped
