@@ -36,7 +36,7 @@ TRIED = """
     duetlink.groups.group:Group.close
     duetlink.groups.group:Group.open_port
     duetlink.groups.group:Group._wait_members
-    duetlink.groups.opening:open_group
+    duetlink.groups.opening:_opened
     duetlink.groups.rounds:Rounds.finish
     duetlink.groups.rounds:Rounds.give
     duetlink.groups.rounds:Rounds.open
@@ -224,7 +224,7 @@ def test_waits_of_a_group(make_kernel: MakeKernel) -> None:
     interrupted(first, "group.wait_ready()", "Group._wait_members")
     interrupted(first, "group.wait_members(3)", "Group._wait_members")
     code = first.value("group.code")
-    interrupted(others[0], f"duetlink.group({code}, {arguments})", "opening:open_group", first)
+    interrupted(others[0], f"duetlink.group({code}, {arguments})", "opening:_opened", first)
     for kernel in others:
         assert kernel.run(f"group = duetlink.group({code}, {arguments})") == "ok None"
     assert all_of(kernels, "group.wait_ready(60)") == ["ok None"] * 3
