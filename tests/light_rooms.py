@@ -11,6 +11,7 @@ from asyncio.subprocess import Process
 from pathlib import Path
 
 from duetlink.compute.worker import process, rooms
+from duetlink.compute.worker import spawn as spawning
 from duetlink.compute.worker.libraries import LIBRARIES
 
 _OTHERS = sorted(set(LIBRARIES) - {"numpy", "pyarrow", "duetlink"})
@@ -31,7 +32,7 @@ def use() -> None:
     async def spawn(bootstrap: str, threads: int) -> tuple[Process, socket.socket]:
         return await start(HIDING + bootstrap, threads)
 
-    start = process.spawn
+    start = spawning.spawn
     process.spawn = rooms.spawn = spawn  # type: ignore[attr-defined]
 
 

@@ -41,6 +41,7 @@ from duetlink.duet.answering.private import Private
 from duetlink.duet.duet import Duet
 from duetlink.errors import RemoteProtocolError
 from duetlink.testing.faults import life_of
+from tests.compute.operations.programs import step_of
 
 Step = list[Any]
 Effects = Callable[[str], str]
@@ -256,7 +257,7 @@ class HostileDesk:
         for what is no step.
         """
         for step in steps:
-            program.step_of(step)
+            step_of(step)
         told = Told(self, len(self.steps), len(steps))
         self.steps += steps
         return told

@@ -12,7 +12,7 @@ import pytest
 
 from duetlink import Budget, Mock, Policy, errors
 from duetlink.compute.privacy.ledger import Ledger
-from duetlink.duet.asking.asked import PrivateStatistic
+from duetlink.compute.privacy.statistic import PrivateStatistic
 from duetlink.settings import Settings
 from tests.conftest import MakeDuets
 from tests.remote.conftest import Bench

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -308,7 +309,7 @@ def test_a_command_that_is_none_or_comes_too_late_does_no_harm(
     feeds: list[Feed] = []
     heard = Feed.heard
 
-    def note(feed: Feed, message: object) -> None:
+    def note(feed: Feed, message: Mapping[str, Any]) -> None:
         feeds.append(feed)
         heard(feed, message)
 

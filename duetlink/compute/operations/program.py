@@ -40,7 +40,6 @@ ASSET, VALUE, DROP, GRAD = "asset", "value", "drop", "grad"
 SEEDS = frozenset(("torch.manual_seed",))  # which set the seed of the draws after them
 
 MAX_DEPTH = 20  # of an argument
-_MAX_NAME = 200
 
 Argument = Any  # JSON, as above
 
@@ -52,27 +51,6 @@ class Step(NamedTuple):
     operation: str
     arguments: Sequence[Argument]
     keywords: dict[str, Argument]
-
-
-_NO_KEYWORDS: dict[str, Argument] = {}
-
-
-def step_of(step: Any) -> Step:
-    """One step of a batch. Raises RemoteProtocolError."""
-    if type(step) is list and 3 <= len(step) <= 4:
-        id_, operation, arguments = step[:3]
-        keywords = step[3] if len(step) == 4 else _NO_KEYWORDS
-        if (
-            type(id_) is int
-            and 0 <= id_ < 1 << 53
-            and type(operation) is str
-            and 0 < len(operation) <= _MAX_NAME
-            and type(arguments) is list
-            and type(keywords) is dict
-            and (not keywords or max(map(len, keywords)) <= _MAX_NAME)
-        ):
-            return Step(id_, operation, arguments, keywords)
-    raise RemoteProtocolError("a step is no list of an id, an operation, its arguments, and named ones")
 
 
 def references(step: Step | BodyStep) -> list[int]:

@@ -11,31 +11,22 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duetlink.compute.privacy.mechanisms import MECHANISMS, Mechanism
 from duetlink.compute.privacy.noise import check_contributions
-from duetlink.compute.privacy.statistic import MEAN, QUANTILE, SUM, VARIANCE, Statistic, checked_bounds
+from duetlink.compute.privacy.statistic import (
+    MEAN,
+    QUANTILE,
+    SUM,
+    VARIANCE,
+    PrivateStatistic,
+    Statistic,
+    checked_bounds,
+)
 from duetlink.errors import OperationFailed, SettingError
 
 FAILED = "the statistic could not be made"
 VALUE, ROWS = "value", "rows"
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """A statistic that may leave. All of it may be shown: only what had noise put on it tells of the data.
-
-    With a probability of 95 % the truth, about the items as clamped to the bounds, is within `accuracy_95`
-    of `value`; for a histogram, of all its counts at once. For a quantile `accuracy_unit` is `rows`: so many
-    rows more than at the best candidate are on the wrong side of the one that was chosen.
-    """
-
-    value: np.float64 | NDArray[np.float64]
-    epsilon: float
-    accuracy_95: float
-    accuracy_unit: str
-    mechanism: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +46,7 @@ class Plan:
         """The noise in words."""
         return self._mechanism.words
 
-    def release(self, column: Any) -> Released:
+    def release(self, column: Any) -> PrivateStatistic:
         """Touch the data, a column of numpy, pandas, polars or torch. Charge the ledger before.
 
         Raises:
@@ -65,7 +56,7 @@ class Plan:
             with np.errstate(all="ignore"):  # a warning would tell of the data
                 value, accuracy = self._mechanism.finish(column)
             unit = ROWS if self.statistic.kind == QUANTILE else VALUE
-            return Released(value, self.statistic.epsilon, float(accuracy), unit, self.mechanism)
+            return PrivateStatistic(value, self.statistic.epsilon, float(accuracy), unit, self.mechanism)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:  # a panic of a library in Rust is no Exception
@@ -98,14 +89,3 @@ def plan(
     made = Plan(statistic, MECHANISMS[statistic.kind](statistic, clamp, d_in))
     assert made.epsilon <= Fraction(statistic.cost)
     return made
-
-
-def release(
-    statistic: Statistic,
-    column: Any,
-    bounds: tuple[float, float] | None = None,
-    *,
-    max_contributions: int = 1,
-) -> Released:
-    """`plan`, and at once its `release`."""
-    return plan(statistic, bounds, max_contributions=max_contributions).release(column)

@@ -1,4 +1,6 @@
-"""A private statistic as the scientist asks for it: what, with which constants, for how much epsilon."""
+"""A private statistic as the scientist asks for it: what, with which constants, for how much epsilon; and as
+it is given.
+"""
 
 from __future__ import annotations
 
@@ -150,6 +152,30 @@ class Statistic:
             return cls(**fields)
         except SettingError as error:
             raise RemoteProtocolError(f"a statistic cannot be made: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateStatistic:
+    """A statistic with noise, which may leave. All of it may be shown: only what had noise put on it tells of
+    the data.
+
+    With a probability of 95 % what it would be without, about the items as clamped to the bounds, is within
+    `accuracy_95` of `value`; for a histogram, of all its counts at once. For a quantile `accuracy_unit` is
+    `rows`: so many rows more than at the best candidate are on the wrong side of the one that was chosen.
+    """
+
+    value: Any  # numpy.float64, or an array of it
+    epsilon: float
+    accuracy_95: float
+    accuracy_unit: str
+    mechanism: str
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __repr__(self) -> str:
+        unit = f" {self.accuracy_unit}" if self.accuracy_unit != "value" else ""
+        return f"<{self.value} ± {self.accuracy_95:.4g}{unit} (95 %), epsilon {self.epsilon:g}>"
 
 
 def checked_bounds(bounds: Any) -> tuple[float, float]:

@@ -19,7 +19,6 @@ BOOL, INT, NARROW, FLOAT, TEXT, OTHER = "bool", "int", "narrow", "float", "text"
 NUMBERS = frozenset({INT, FLOAT})
 
 NUMPY, PANDAS, POLARS, TORCH = "numpy", "pandas", "polars", "torch"
-LIBRARIES = (NUMPY, PANDAS, POLARS, TORCH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from duetlink.compute.privacy.statistic import PrivateStatistic
 from duetlink.duet.asking.asking import What
 
 if TYPE_CHECKING:
@@ -75,23 +75,3 @@ class Asked:
         statistic = json.dumps({key: value for key, value in asked.items() if value is not None}).encode()
         pending = self._program.ask(self, reason, None, What(statistic=statistic))
         return PrivateStatistic(**pending.result_or_withdraw(timeout_s))
-
-
-@dataclass(frozen=True, slots=True)
-class PrivateStatistic:
-    """A statistic with noise. With a probability of 95 % what it would be without is within `accuracy_95` of
-    it; where `accuracy_unit` is `rows`, that is how far off in ranks.
-    """
-
-    value: Any  # numpy.float64, or an array of it
-    epsilon: float
-    accuracy_95: float
-    accuracy_unit: str
-    mechanism: str
-
-    def __float__(self) -> float:
-        return float(self.value)
-
-    def __repr__(self) -> str:
-        unit = f" {self.accuracy_unit}" if self.accuracy_unit != "value" else ""
-        return f"<{self.value} ± {self.accuracy_95:.4g}{unit} (95 %), epsilon {self.epsilon:g}>"

@@ -15,6 +15,28 @@ from duetlink.compute.operations.lineage import Lineage
 from duetlink.compute.operations.lineage import lineage as shown
 from duetlink.compute.operations.slice import slice_of
 from duetlink.compute.operations.trace import LoggedValue, Trace
+from duetlink.errors import RemoteProtocolError
+
+_MAX_NAME = 200  # characters
+
+
+def step_of(step: Any) -> program.Step:
+    """A recorded step. Raises RemoteProtocolError."""
+    if type(step) is list and 3 <= len(step) <= 4:
+        id_, operation, arguments = step[:3]
+        keywords = step[3] if len(step) == 4 else {}
+        if (
+            type(id_) is int
+            and 0 <= id_ < 1 << 53
+            and type(operation) is str
+            and 0 < len(operation) <= _MAX_NAME
+            and type(arguments) is list
+            and type(keywords) is dict
+            and (not keywords or max(map(len, keywords)) <= _MAX_NAME)
+        ):
+            return program.Step(id_, operation, arguments, keywords)
+    raise RemoteProtocolError("a step is no list of an id, an operation, its arguments, and named ones")
+
 
 EFFECTS = {
     "elementwise": """
@@ -156,7 +178,7 @@ class Worker:
         """Do them; returns which of them failed."""
         failed = []
         for position, raw in enumerate(steps):
-            step = program.step_of(list(raw))
+            step = step_of(list(raw))
             if step.id in self.objects:
                 failed.append(position)
                 continue

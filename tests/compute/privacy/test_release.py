@@ -17,8 +17,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetlink.compute.privacy.release import FAILED, ROWS, VALUE, plan, release
-from duetlink.compute.privacy.statistic import Statistic
+from duetlink.compute.privacy.release import FAILED, ROWS, VALUE, plan
+from duetlink.compute.privacy.statistic import PrivateStatistic, Statistic
 from duetlink.errors import MissingLibrary, OperationFailed, SettingError
 
 LARGE = 100.0
@@ -34,6 +34,16 @@ NEAR: dict[str, tuple[Statistic, float, float]] = {
     "median": (Statistic("quantile", LARGE, (0, 120), q=0.5), float(np.quantile(CLAMPED, 0.5)), 0.2),
     "quantile": (Statistic("quantile", LARGE, (0, 120), q=0.9), float(np.quantile(CLAMPED, 0.9)), 0.3),
 }
+
+
+def release(
+    statistic: Statistic,
+    column: Any,
+    bounds: tuple[float, float] | None = None,
+    *,
+    max_contributions: int = 1,
+) -> PrivateStatistic:
+    return plan(statistic, bounds, max_contributions=max_contributions).release(column)
 
 
 @pytest.mark.parametrize(("statistic", "truth", "near"), NEAR.values(), ids=NEAR)

@@ -20,7 +20,7 @@ from duetlink.compute.operations.allowed import Allowed
 from duetlink.compute.privacy import rowwise
 from duetlink.compute.privacy.lineage import Route, row_stable
 from duetlink.compute.privacy.table import (
-    LIBRARIES,
+    NUMPY,
     PANDAS,
     POLARS,
     TORCH,
@@ -270,7 +270,7 @@ def outcome(route: Route, library: str, data: Data) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", [NUMPY, PANDAS, POLARS, TORCH])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_row_more_is_a_row_more_at_most(library: str, seed: int, allowed: Allowed) -> None:
     chance = random.Random(f"{library} {seed}")
@@ -298,7 +298,7 @@ def test_a_row_more_is_a_row_more_at_most(library: str, seed: int, allowed: Allo
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", [NUMPY, PANDAS, POLARS, TORCH])
 def test_every_rule_is_of_some_use(library: str, allowed: Allowed) -> None:
     """Every operation that there is a rule for is in the lists, is accepted in some form, and then works."""
     chance = random.Random(library)

@@ -132,7 +132,7 @@ def test_a_player_that_misses_a_cancellation_is_asked_again(
     monkeypatch.setattr(play, "Player", Stubborn)
     lesson = Lesson("basics", (notebooks / "owner.ipynb", notebooks / "scientist.ipynb"))
     with pytest.raises(DemoFailed, match="the first"):
-        play.play(Console(file=io.StringIO()), lesson, tmp_path, 60.0)
+        play.play(Console(file=io.StringIO()), lesson, 60.0, tmp_path)
     assert asked == 3
 
 
