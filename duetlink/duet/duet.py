@@ -161,7 +161,7 @@ class Duet(KnownAttributes, Shown):
 
         Raises LinkClosed: the duet is closed.
         """
-        self._thread.run(self._reconnect())
+        self._thread.call(self._life.reconnect)
 
     def invite(self) -> None:
         """At the owner, while the link is lost: make a new code for this duet, which `code` and the panel
@@ -181,9 +181,6 @@ class Duet(KnownAttributes, Shown):
     def invited(self) -> bool:
         """Whether a new code waits for somebody; see `invite`."""
         return self._life.invited
-
-    async def _reconnect(self) -> None:
-        self._life.reconnect()
 
     def ping(self) -> float:
         """One round trip over the control channel, in seconds. Raises LinkClosed, CallTimeout."""
@@ -413,19 +410,16 @@ class Duet(KnownAttributes, Shown):
         """Let nothing of an object leave this side until `resume`, also of transfers that begin later. What
         the peer sends comes in; requests, answers and descriptions go on. Raises LinkClosed.
         """
-        self._thread.run(self._pause(True))
+        self._thread.call(lambda: self._life.pause(True))
 
     def resume(self) -> None:
         """Let objects leave again. Transfers that were paused one by one go on waiting. Raises LinkClosed."""
-        self._thread.run(self._pause(False))
+        self._thread.call(lambda: self._life.pause(False))
 
     @property
     def paused(self) -> bool:
         """Whether this side has paused all that it sends."""
         return self._life.paused
-
-    async def _pause(self, paused: bool) -> None:
-        self._life.pause(paused)
 
     # -- services ------------------------------------------------------------------------------------------
 

@@ -101,24 +101,20 @@ class SharedTransfer:
             TransferEnded: it has ended.
             LinkClosed: the peer is gone.
         """
-        self._thread.run(self._pause(True))
+        self._thread.call(lambda: self._transfer.pause(True))
 
     def resume(self) -> None:
         """Take this side's pause back. Where the peer keeps it back too, or `duet.pause()` does, it goes on
         waiting. Raises as `pause`.
         """
-        self._thread.run(self._pause(False))
+        self._thread.call(lambda: self._transfer.pause(False))
 
     def cancel(self) -> None:
         """End it on both sides. Nothing partial is kept; whoever waits for it gets TransferCancelled.
 
         Raises as `pause`.
         """
-
-        async def cancel() -> None:
-            self._transfer.cancel()
-
-        self._thread.run(cancel())
+        self._thread.call(self._transfer.cancel)
 
     @property
     def can_retry(self) -> bool:
@@ -158,9 +154,6 @@ class SharedTransfer:
         self._thread.submit(self._life.giving.give(Gift(origin.info, origin.content)))
         self._transfer.origin = None
         return None
-
-    async def _pause(self, paused: bool) -> None:
-        self._transfer.pause(paused)
 
     def row(self) -> tuple[str, ...]:
         """Its line in a table."""

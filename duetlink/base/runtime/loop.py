@@ -98,6 +98,14 @@ class LoopThread:
                     self._settle()
             raise
 
+    def call(self, function: Callable[[], T]) -> T:
+        """As `run`, of a function that waits for nothing and belongs to the loop."""
+
+        async def called() -> T:
+            return function()
+
+        return self.run(called())
+
     def stop(self) -> None:
         """Cancel what still runs, end the thread, close the loop. Safe to call twice."""
         if os.getpid() != self._process:

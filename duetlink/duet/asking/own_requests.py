@@ -81,11 +81,8 @@ class OwnRequest:
 
     def withdraw(self) -> None:
         """Take it back, or cancel its transfer. Without effect once it has ended."""
-        self._thread.run(self._withdraw())
-
-    async def _withdraw(self) -> None:
-        if self._record.task is not None:
-            self._record.task.cancel()
+        if (task := self._record.task) is not None:
+            self._thread.call(task.cancel)
 
 
 class OwnRequestTable(Listing[OwnRequest]):

@@ -33,7 +33,7 @@ class PendingRequest:
         asking.check_open()
         self._thread = thread
         self._asking = asking
-        self._question = thread.run(_made(make))
+        self._question = thread.call(make)
         self._future: concurrent.futures.Future[Any] = thread.submit(asking.fetch(self._question))
 
     @property
@@ -120,10 +120,6 @@ class PendingRequest:
         words = {PENDING: "waits for the owner", COMPLETE: "here: .result()", DENIED: "denied"}
         row = (self._question.asset.name, self._question.reason, words.get(self.state, self.state))
         return Table("Request", ("object", "reason", "state"), [row])._repr_html_()
-
-
-async def _made(make: Callable[[], Question]) -> Question:
-    return make()
 
 
 def wait_future(
