@@ -18,7 +18,6 @@ ALLOWED = {
     "net/carrier": 16,
     "net/link": 18,
     "net/streams": 16,
-    "remote": 37,
 }
 
 # of Jupyter, of named tuples, of torch, pandas, pytest and aiohttp

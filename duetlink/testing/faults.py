@@ -21,7 +21,9 @@ if TYPE_CHECKING:  # a test of codecs needs no torch
 
     from duetlink.compute.operations.allowed import Allowed, Function
     from duetlink.compute.worker.process import Room
+    from duetlink.compute.worker.program import ProgramDesk
     from duetlink.data.codecs.base import Codec
+    from duetlink.duet.answering.inbox import Inbox
     from duetlink.duet.answering.incoming import Incoming
     from duetlink.duet.answering.requests import Request
     from duetlink.duet.answering.reuse import Reuse
@@ -157,6 +159,22 @@ def use_codec(patch: pytest.MonkeyPatch, codec: Codec) -> None:
 def forget_codecs() -> None:
     """Let codecs be found by their entry points anew, and forget those that were registered."""
     registry._table.cache_clear()
+
+
+def mapped_assets(desk: ProgramDesk) -> dict[tuple[str, int], memoryview]:
+    """The memory of assets as a room has it, by their names and revisions."""
+    return desk._assets
+
+
+def end_run(desk: ProgramDesk) -> None:
+    """End what a desk in this process has begun, as a room's end does."""
+    if desk._begun is not None:
+        desk._begun._open.close()
+
+
+def is_run_by_policy(inbox: Inbox, request: Incoming) -> bool:
+    """Whether a policy has what is asked for run now, so that no person need look at it."""
+    return inbox._queue[request.number].run_by is not None
 
 
 def kept_rooms(duet: Duet) -> Reuse:

@@ -40,7 +40,7 @@ from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.private import Private
 from duetlink.duet.duet import Duet
 from duetlink.errors import RemoteProtocolError
-from duetlink.testing.faults import life_of
+from duetlink.testing.faults import is_run_by_policy, life_of, mapped_assets, run_inside
 from tests.compute.operations.programs import step_of
 
 Step = list[Any]
@@ -152,7 +152,8 @@ class Room:
         lists: Allowed | None = None,
         again: Sequence[str] = (),
     ) -> None:
-        self.desk = ProgramDesk(allowed() if lists is None else lists)
+        self.lists = allowed() if lists is None else lists
+        self.desk = ProgramDesk(self.lists)
         self.body = sliced.to_body()
         for name, revision in sorted(sliced.assets):
             if name in assets and revision == 1:
@@ -191,7 +192,7 @@ class Room:
         """The target itself, also one that cannot travel. Raises Unmade."""
         content = memoryview(bytearray(self.body))
         with Draws(salt) as draws, Progress(lambda name, content: None) as progress:
-            run = Interpreter(self.desk._allowed, self.desk._assets, body.read(content), draws)
+            run = Interpreter(self.lists, mapped_assets(self.desk), body.read(content), draws)
             return run.run(progress)[0]
 
     def _sized(self) -> dict[str, int]:
@@ -353,7 +354,7 @@ class Attacker:
         link = life_of(scientist).link
         assert link is not None
         self.rpc = link.rpc
-        self.thread = scientist._thread
+        self.scientist = scientist
         self._trace = Trace(worst_effect, may_learn=False)
         self._answers: dict[bytes, pb.Answer] = {}
         self.rpc.handle(pb.Answer, self._hear)
@@ -381,7 +382,7 @@ class Attacker:
         """What is answered by the time that nothing is run for a question any more."""
         deadline_s = time.monotonic() + 60
         while number not in self._answers:
-            if self.thread.run(self._waits_for_a_person(number)):
+            if run_inside(self.scientist, self._waits_for_a_person(number)):
                 return pb.Answer(request_id=number, state=pb.Answer.PENDING)
             assert time.monotonic() < deadline_s, "no answer, and no end of the run"
             threading.Event().wait(0.005)
@@ -390,12 +391,12 @@ class Attacker:
     async def _waits_for_a_person(self, number: bytes) -> bool:
         for request in self.inbox.pending:
             if number in request.waiting:
-                by_policy = self.inbox._queue[request.number].run_by is not None
-                return request.job is None or not (request.job.busy or by_policy)
+                busy = request.job is not None and request.job.busy
+                return not busy and not is_run_by_policy(self.inbox, request)
         return False
 
     def call(self, message: Any, reply: Any) -> Any:
-        return self.thread.run(self.rpc.call(message, reply))
+        return run_inside(self.scientist, self.rpc.call(message, reply))
 
     async def _hear(self, answer: pb.Answer) -> pb.Done:
         self._note(answer)

@@ -13,7 +13,7 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LinearRegression
 
-from duetlink.duet.asking.program import Program
+from duetlink.duet.asking.program import Program, is_remote
 from tests.remote.recording import recording
 
 Act = Callable[[Program, Any], Any]
@@ -57,5 +57,6 @@ def test_a_step_is_a_draw_where_it_may_draw(mock: object, act: Act, draws: bool)
     make_tensors(program)
     id_ = program.asset("x", 1, mock)
     made = act(program, program.wrap(mock, id_))
-    steps = json.loads(program.asked(made._id).text)
+    assert is_remote(made)
+    steps = json.loads(program.asked(program.next_id() - 1).text)
     assert any("draw" in modes[3] for modes in steps if len(modes) == 4) is draws

@@ -8,6 +8,7 @@ import pytest
 
 from duetlink.compute.worker import faults
 from duetlink.data import values
+from duetlink.testing.faults import mapped_assets
 from tests.remote.attempts import REFUSED, each
 from tests.remote.hostile import FRAME, NAME, OPEN, TENSOR, HostileDesk, Room, Step, X
 
@@ -167,5 +168,5 @@ def test_what_is_shared_does_not_change(desk: HostileDesk, name: str) -> None:
     last_is_refused(desk, WRITES[name])
     room = Room(desk.assets, desk.whole(1))
     room.run()
-    found: Any = values.decode(room.desk._assets["x", 1])
+    found: Any = values.decode(mapped_assets(room.desk)["x", 1])
     assert found[0] == 7.25

@@ -16,8 +16,9 @@ import pytest
 
 from duetlink import Policy, errors
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.answering.job_intake import JobIntake
 from duetlink.duet.answering.policies.facts import Facts
-from duetlink.testing.faults import life_of
+from duetlink.testing.faults import run_inside, set_constants
 from tests.remote.attempts import LIMITED, REFUSED, SHOWN, attempts, elsewhere
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.conftest import Bench
@@ -348,7 +349,7 @@ def test_a_quota_holds_for_many_at_once(attacker: Attacker, bench: Bench) -> Non
     async def all_() -> None:
         await asyncio.gather(*(attacker.rpc.call(ask, pb.Answer) for ask in asks))
 
-    attacker.thread.run(all_())
+    run_inside(attacker.scientist, all_())
     states = [attacker.settled(number).state for number in numbers]
     assert states.count(pb.Answer.APPROVED) == 3
     assert states.count(PENDING) == 17
@@ -398,7 +399,13 @@ def test_programs_are_counted_before_they_are_pulled(
     with pytest.raises(errors.DuetError) as refused:
         attacker.ask(program=pb.ProgramBody(offer=offer))
     assert isinstance(refused.value, (errors.ValueRefused, errors.LocalProtocolError, errors.LimitExceeded))
-    monkeypatch.setattr(life_of(bench.owner).inbox._intake, "_limit_bytes", 500_000)
+    take = JobIntake.program
+
+    async def take_less(intake: JobIntake, *asked: Any) -> Any:
+        set_constants(monkeypatch, intake, limit_bytes=500_000)
+        return await take(intake, *asked)
+
+    monkeypatch.setattr(JobIntake, "program", take_less)
     attacker.record(*([400 + i, "operator.add", [[3], f"{i} {'x' * 10_000}"]] for i in range(60)))
     waits = 0
     with pytest.raises(errors.ValueRefused, match="may hold 500,000 bytes"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,10 +12,13 @@ from duetlink.compute.operations import body
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.worker import faults
 from duetlink.compute.worker.faults import Fault
+from duetlink.compute.worker.limits import Limits
 from duetlink.duet.answering import job_run
 from duetlink.duet.answering.failure import MESSAGE, THAT, TYPE
+from duetlink.duet.answering.job import ProgramJob
 from duetlink.duet.code import Code
-from duetlink.errors import RemoteProtocolError
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.errors import OperationFailed, RemoteProtocolError
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.attempts import REFUSED, SHOWN, attempts, each, elsewhere
 from tests.remote.hostile import FRAME, NAME, OPEN, TENSOR, HostileDesk, Step, X, asked_for, secrets
@@ -83,7 +88,18 @@ VIEWS: list[list[Step]] = [
 
 def outcome(desk: HostileDesk, result: int, fault: Fault, tell: str) -> str:
     """What the peer hears of a result that was not made, by a click or a policy that tells so much."""
-    return job_run._failure(fault, asked_for(desk.steps, result)).words("it", tell)
+
+    class Faulty:
+        async def run(self, *asked: Any) -> Fault:
+            return fault
+
+    unused: Any = None
+    programs: Any = Faulty()
+    job = ProgramJob(AssetInfo("it", 1, "array", "", 0), asked_for(desk.steps, result))
+    with pytest.raises(OperationFailed):
+        asyncio.run(job_run.run(job, Limits(), lambda name, content: None, unused, programs))
+    assert job.failure is not None
+    return job.failure.words("it", tell)
 
 
 def two() -> tuple[HostileDesk, HostileDesk]:

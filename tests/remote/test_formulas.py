@@ -217,8 +217,7 @@ def test_what_is_no_hypothesis_or_too_large_is_refused(text: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_formula_without_an_owner_is_refused() -> None:
-    pointer = pointer_to(PROGRAM, FRAME)
-    pointer._hidden = PUBLIC  # as that of an asset
+    pointer = PROGRAM.wrap(FRAME, PROGRAM.next_id(), PUBLIC)  # as that of an asset
     with pytest.raises(OperationRefused, match=r"duet\.remote\(statsmodels\.formula\.api\)"):
         smf.ols("y ~ x", data=pointer)
 

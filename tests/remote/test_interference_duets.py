@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 from google.protobuf.message import Message
@@ -11,9 +12,10 @@ from google.protobuf.message import Message
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.trace import Trace
+from duetlink.duet.answering import programs
 from duetlink.duet.answering.requests import Request
 from duetlink.errors import DuetError
-from duetlink.testing.faults import incoming_of, life_of
+from duetlink.testing.faults import incoming_of, replace_function
 from tests.conftest import MakeDuets
 from tests.remote.hostile import Attacker, Step
 from tests.remote.interference import ASSETS, OPENED, Program, Writer, data
@@ -35,15 +37,15 @@ class Tap(Attacker):
     """A hostile scientist, and all that it has been sent. Its owner lets out what names no asset."""
 
     def __init__(self, make_duets: MakeDuets, number: int) -> None:
-        owner, scientist = make_duets(worker_timeout_s=20.0)
-        life_of(owner).inbox.jobs._programs._salt = "00"  # of draws, which differs from duet to duet
+        with pytest.MonkeyPatch.context() as patch:  # of draws, the salt differs from duet to duet
+            patch.setattr(programs, "secrets", SimpleNamespace(token_hex=lambda size_bytes: "00"))
+            owner, scientist = make_duets(worker_timeout_s=20.0)
         for name, value in data(number).items():
             owner.share(value, name, mock="auto")
             scientist.wait_object(name, 10)
         super().__init__(owner, scientist)
         self.owner = owner
         self.heard: Heard = []
-        dispatch, reply = self.rpc._dispatch, self.rpc._reply
 
         def tapped(envelope: pb.Envelope, body: Message) -> None:
             self._put_down(body)
@@ -53,8 +55,9 @@ class Tap(Attacker):
             self._put_down(body)
             reply(call_id, body)
 
-        self.rpc._dispatch = tapped  # type: ignore[method-assign]
-        self.rpc._reply = tapped_reply  # type: ignore[method-assign]
+        patch = pytest.MonkeyPatch()  # for as long as this link is there
+        dispatch = replace_function(patch, self.rpc, "dispatch", tapped)
+        reply = replace_function(patch, self.rpc, "reply", tapped_reply)
 
     def _put_down(self, body: Message) -> None:
         if not isinstance(body, _OF_THE_LINK):

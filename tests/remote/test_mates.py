@@ -23,7 +23,7 @@ from duetlink.compute.operations.sizes.mask import PUBLIC as TOLD
 from duetlink.compute.worker import runs
 from duetlink.duet.asking import agreement, program
 from duetlink.settings import Settings
-from duetlink.testing.faults import set_constants
+from duetlink.testing.faults import life_of, set_constants
 from tests.remote.conftest import Bench
 from tests.remote.test_sizes import PRIVATE, PUBLIC, evaluate, mock_frame, real_frame
 
@@ -239,7 +239,9 @@ def said(code: str, pointers: dict[str, Any]) -> str:
         return type(error).__name__
 
 
-def test_the_same_notebook_says_the_same_on_two_days_in_any_order(pointers: dict[str, Any]) -> None:
+def test_the_same_notebook_says_the_same_on_two_days_in_any_order(
+    shared_bench: Bench, pointers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = {code: said(code, pointers) for code in NOTEBOOK}
     assert one == {
         "x.T @ x + 12": "(3, 3)",
@@ -250,5 +252,6 @@ def test_the_same_notebook_says_the_same_on_two_days_in_any_order(pointers: dict
         "np.linalg.inv(x.T @ x)": "PrivateValue",
         "f.describe()": "(8, 2)",
     }
-    pointers["x"]._program.agreement._known.clear()  # as a new duet begins
+    agreement = life_of(shared_bench.scientist).workbench.program().agreement
+    set_constants(monkeypatch, agreement, known={})  # as a new duet begins
     assert {code: said(code, pointers) for code in reversed(NOTEBOOK)} == one

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from duetlink import errors
+from duetlink.compute.operations.allowed import Allowed
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking import program as recording
 from duetlink.duet.asking.remote import Result
-from duetlink.testing.faults import life_of, set_constants
+from duetlink.testing.faults import kept_counts, life_of, set_constants
 from tests.remote.conftest import Bench
 
 
@@ -171,7 +172,7 @@ def test_steps_that_no_pointer_needs_are_let_go_of(
             pointer * 2
         np.testing.assert_array_equal((kept * 3).get(), (real + 1) * 3)
     program = life_of(bench.scientist).workbench.program()
-    assert len(program._trace) + len(program.steps) < recording.MOST_STEPS
+    assert kept_counts(program)["trace"] + len(program.steps) < recording.MOST_STEPS
     np.testing.assert_array_equal(kept.get(), real + 1)
 
 
@@ -206,9 +207,7 @@ def test_an_estimator_whose_library_is_imported_late(bench: Bench, monkeypatch: 
 
     x = bench.share(np.arange(12.0).reshape(6, 2), "late")
     _ = x + 1  # the lists of what is imported by now are loaded; as if scikit-learn came after that
-    allowed = life_of(bench.scientist).workbench.allowed
-    monkeypatch.setattr(allowed, "_loaded", allowed._loaded - {"sklearn"})
-    monkeypatch.setattr(allowed, "_names", {obj: n for obj, n in allowed._names.items() if obj is not Ridge})
+    monkeypatch.setattr(life_of(bench.scientist).workbench.program(), "allowed", Allowed(("python", "numpy")))
     model = bench.scientist.remote(Ridge())
     model.fit(x, x[:, 0])
     assert model.coef_.get().shape == (2,)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from duetlink import Mock, errors
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking.remote import Result
+from duetlink.duet.asking.remote import Remote, Result
 from tests.remote.conftest import Bench
 
 
@@ -157,7 +157,7 @@ def test_a_plain_object_on_the_left_leaves_the_operator_to_the_pointer(bench: Be
     plain = pd.Series([1.0, 2.0, 3.0])
     x = bench.share(pd.Series([10.0, 20.0, 30.0]), "on_the_right")
     for made in (plain + x, plain * x, plain - x, plain == x):
-        assert hasattr(type(made), "_is_remote")
+        assert isinstance(made, Remote)
     pd.testing.assert_series_equal((plain + x).get(), plain + pd.Series([10.0, 20.0, 30.0]))
     pd.testing.assert_series_equal((plain - x).get(), plain - pd.Series([10.0, 20.0, 30.0]))
 

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from duetlink import Mock, Policy, errors
-from duetlink.testing.faults import life_of
+from duetlink.duet.answering.programs import Programs
+from duetlink.testing.faults import replace_function
 from tests.conftest import MakeDuets
 from tests.remote.conftest import Bench
 
@@ -261,7 +262,7 @@ def test_a_defect_at_the_owner_leaves_the_request_to_a_person(
         raise TypeError("a defect")
 
     with monkeypatch.context() as broken:
-        broken.setattr(life_of(owner).inbox.jobs._programs, "_map", defect)
+        replace_function(broken, Programs, "map", defect)
         pending = (x + 1).request("why")
         request = owner.wait_request(20)
     assert (request.state, pending.state) == ("pending", "pending")

@@ -10,6 +10,7 @@ import pytest
 
 from duetlink import Policy, errors
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.answering.releases import Releases
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.duet import Duet
 from duetlink.net.flight.body import Landing
@@ -95,17 +96,16 @@ def test_the_second_of_two_who_wait_is_denied_what_was_retired_while_the_first_w
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pointer = bench.share([1, 2, 3], "few", mock=[4, 5, 6])  # it rides along in the answer
-    releases = life_of(bench.owner).inbox._releases
-    told, tell = [], releases.tell
+    told, tell = [], Releases.tell
 
-    async def retire_and_tell(handling: Any, reply: Any) -> None:
+    async def retire_and_tell(releases: Releases, handling: Any, reply: Any) -> None:
         told.append(reply.asker)
         if len(told) == 2:
             catalogue = life_of(bench.owner).catalogue
             catalogue.unshare(catalogue.mine["few"].info)
-        await tell(handling, reply)
+        await tell(releases, handling, reply)
 
-    monkeypatch.setattr(releases, "tell", retire_and_tell)
+    monkeypatch.setattr(Releases, "tell", retire_and_tell)
     both_wait = threading.Barrier(2, timeout=30)
 
     def answer(request: Request) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import threading
@@ -15,7 +16,8 @@ import pytest
 
 from duetlink import errors
 from duetlink.compute.worker.memory import NAME
-from duetlink.testing.faults import life_of
+from duetlink.duet.asking import program as recording
+from duetlink.testing.faults import kept_counts, life_of, mapped_assets, set_constants
 from tests.remote.conftest import Bench
 from tests.remote.hostile import Room, slice_of
 
@@ -38,7 +40,7 @@ def test_a_room_maps_what_its_program_names_and_nothing_stays_mapped() -> None:
     assets = {"x": np.arange(100_000.0), "y": np.arange(100_000.0)}
     for factor in range(20):
         room = Room(assets, slice_of([[1, "asset", ["x", 1]], [2, "operator.mul", [[1], factor]]], 2))
-        assert list(room.desk._assets) == [("x", 1)]
+        assert list(mapped_assets(room.desk)) == [("x", 1)]
         room.told()
         del room
     gc.collect()
@@ -76,10 +78,11 @@ def test_a_mock_is_kept_while_a_pointer_lives_or_the_peer_shares_it(bench: Bench
 
     def kept() -> list[int]:
         gc.collect()
-        return sorted(revisions._revisions.get("kept", {}))
+        numbered = (dataclasses.replace(info, revision=number) for number in (first, first + 1))
+        return [each.revision for each in numbered if revisions.get(each) is not None]
 
     old: Any = bench.share(np.arange(5.0), "kept")
-    first = old.revision
+    first, info = old.revision, life_of(bench.scientist).catalogue.peer["kept"]
     assert old.mock.shape == (5,)
     bench.share(np.arange(6.0), "kept")
     assert bench.scientist.store["kept"].revision == first + 1
@@ -91,7 +94,9 @@ def test_a_mock_is_kept_while_a_pointer_lives_or_the_peer_shares_it(bench: Bench
     until(lambda: kept() == [])
 
 
-def test_values_that_were_arguments_are_let_go_of_with_their_step(bench: Bench) -> None:
+def test_values_that_were_arguments_are_let_go_of_with_their_step(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x: Any = bench.share(np.arange(100.0), "adds")
     frame: Any = bench.share(pd.DataFrame({"a": [1.0, 2.0, 3.0]}), "frame").copy()
     for number in range(5):
@@ -99,9 +104,8 @@ def test_values_that_were_arguments_are_let_go_of_with_their_step(bench: Bench) 
         assert total == 4950.0 + 100 * number
         frame["b"] = pd.Series([4.0, 5.0, 6.0])
         assert frame["b"].sum().get(reason="why") == 15.0
+    set_constants(monkeypatch, recording, COMPACT_STEPS=-1_000_000)
+    assert frame["b"].sum().get(reason="why") == 15.0
     program = life_of(bench.scientist).workbench.program()
-    with program._reading:
-        program._read()
-        program._compact()
-    assert len(program._values) <= 2  # those that the frame is made by
+    assert kept_counts(program)["values"] <= 2  # those that the frame is made by
     assert program.echoes.own == set()

@@ -18,7 +18,7 @@ from duetlink.compute.operations.prefixes import Beginning
 from duetlink.duet.answering import reuse
 from duetlink.duet.answering.reuse import Reuse
 from duetlink.errors import DuetError, RemoteProtocolError
-from duetlink.testing.faults import close_rooms, kept_rooms, run_inside
+from duetlink.testing.faults import close_rooms, end_run, kept_rooms, run_inside
 from tests.remote import interference
 from tests.remote.conftest import Bench
 from tests.remote.hostile import Room, Sliced, Step, asked_for, encoded_of
@@ -87,8 +87,7 @@ def gone_on(assets: dict[str, Any], sliced: Sliced, steps: int) -> bytes | None:
     except RemoteProtocolError:
         return None
     finally:
-        if room.desk._begun is not None:
-            room.desk._begun._open.close()
+        end_run(room.desk)
     return found
 
 
@@ -165,7 +164,17 @@ def test_losses_of_a_training_are_the_same_in_a_room_that_goes_on(bench: Bench, 
     assert all(torch.equal(one, another) for one, another in zip(found[4:], expected[4:], strict=True))
 
 
-def test_a_room_that_waits_ends_with_its_asset(bench: Bench, kept: Reuse) -> None:
+def test_a_room_that_waits_ends_with_its_asset(
+    bench: Bench, kept: Reuse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[Any] = []
+    leave = kept.leave
+
+    def note(room: Any, program: Any) -> None:
+        left.append(room)
+        leave(room, program)
+
+    monkeypatch.setattr(kept, "leave", note)
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
     asset = bench.owner.share(frame, "ending", mock=frame * 0)
     shared = bench.scientist.wait_object("ending", 10)
@@ -173,11 +182,8 @@ def test_a_room_that_waits_ends_with_its_asset(bench: Bench, kept: Reuse) -> Non
     for expected in ([1.0, 2.0, 4.0], [1.0, 2.0, 5.0]):
         numbers[2] += 1.0
         assert numbers.get().tolist() == expected
-    assert kept._warm is not None
-    room = kept._warm.room
     asset.unshare()
-    assert kept._warm is None
-    run_inside(bench.owner, _ended(room))
+    run_inside(bench.owner, _ended(left[-1]))
     with pytest.raises(errors.DuetError, match="ending"):
         numbers[0] = 7.0
         numbers.get()

@@ -17,7 +17,7 @@ from duetlink.data import values
 from duetlink.data.values import body as layout
 from duetlink.data.values import schema_pb2 as wire
 from duetlink.data.values.base import MAX_NODES
-from duetlink.testing.faults import list_function
+from duetlink.testing.faults import list_function, mapped_assets
 from duetlink.testing.values import joined
 from tests.data.values.test_contract import (
     TestArrow,
@@ -69,7 +69,7 @@ class Planted:
     def spoil(self, obj: Any) -> float:
         """Write into an object, and into all memory that it was decoded from."""
         assert self.room is not None
-        memory = self.room.desk._assets["x", 1]
+        memory = mapped_assets(self.room.desk)["x", 1]
         memory[:] = bytes(255 - byte for byte in memory)
         if hasattr(obj, "clear"):
             obj.clear()

@@ -188,7 +188,7 @@ def plain(obj: Any) -> Any:
     if is_remote(obj):
         return NOTHING
     if isinstance(obj, Shape):
-        return tuple(NOTHING if one is None else one for one in obj._lengths)
+        return tuple(NOTHING if one == "?" else int(one) for one in repr(obj)[1:-1].split(", "))
     if isinstance(obj, (tuple, list)):  # torch.Size and named ones too
         return tuple(map(plain, obj))
     if type(obj) is dict:
