@@ -40,11 +40,11 @@ class FiguresAgreement:
         if any(len(row) != engine.size for row in links):
             raise OperationMismatch("the members told figures of links for groups of different sizes")
         from_each = tuple(zip(*links, strict=True))
-        shared = await _share_memory(engine, self._forms) if may_share and engine.size > 1 else None
+        shared = await share_memory(engine, self._forms) if may_share and engine.size > 1 else None
         self._flat.agree(Costs(from_each), shared)
 
 
-async def _share_memory(engine: Engine, forms: Forms) -> SharedOperations | None:
+async def share_memory(engine: Engine, forms: Forms) -> SharedOperations | None:
     """Memory that all members map; None unless all of them can."""
     own: OwnMemory | None = None
     with contextlib.suppress(OSError):
