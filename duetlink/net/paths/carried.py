@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import DuetError, PathUnavailable
-from duetlink.net.flight.client import FlightClient
 from duetlink.net.paths.attempt import Attempt
 from duetlink.net.paths.base import PathContext
 from duetlink.net.paths.carrier_desk import ATTEMPT_ID_BYTES, KEY_BYTES, Carried
@@ -50,10 +49,7 @@ class CarriedPath(FlightPath, Carried):
         if self._attempt is not attempt:
             raise PathUnavailable("the path was lost while it was opened")
         if self._client is None:
-            context = self._context
-            self._client = FlightClient(
-                "127.0.0.1", port, context.client, context.peer_certificate_pem, context.decoding
-            )
+            self._client = self._client_at("127.0.0.1", port)
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._context.waiting, self._client.probe, PROBE_TIMEOUT_S)

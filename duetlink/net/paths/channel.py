@@ -17,7 +17,6 @@ import struct
 from typing import ClassVar
 
 from duetlink.errors import DuetError, LimitExceeded, RemoteProtocolError
-from duetlink.net.flight.client import FlightClient
 from duetlink.net.paths.base import OPEN_TIMEOUT_S, PathContext
 from duetlink.net.paths.flight_path import FlightPath
 
@@ -53,9 +52,7 @@ class ChannelPath(FlightPath):
         listener = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
         try:
             port = listener.sockets[0].getsockname()[1]
-            client = FlightClient(
-                "127.0.0.1", port, context.client, context.peer_certificate_pem, context.decoding
-            )
+            client = self._client_at("127.0.0.1", port)
             self._probe = asyncio.get_running_loop().run_in_executor(
                 context.waiting, client.probe, OPEN_TIMEOUT_S
             )

@@ -30,6 +30,11 @@ class FlightPath(Path):
         super().__init__(context)
         self._client: FlightClient | None = None
 
+    def _client_at(self, host: str, port: int) -> FlightClient:
+        """A client that takes nobody but the peer for the server there."""
+        context = self._context
+        return FlightClient(host, port, context.client, context.peer_certificate_pem, context.decoding)
+
     async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:
         ticket = self._context.tickets.issue(transfer_id, outgoing, order, most_chunk_bytes=self.chunk_bytes)
         return pb.Ticket(path=self.name, flight=ticket)

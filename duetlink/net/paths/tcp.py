@@ -58,13 +58,7 @@ class TcpPath(FlightPath):
 
     async def _dial(self, host: str, port: int) -> FlightClient:
         def dial() -> FlightClient:
-            client = FlightClient(
-                host,
-                port,
-                self._context.client,
-                self._context.peer_certificate_pem,
-                self._context.decoding,
-            )
+            client = self._client_at(host, port)
             error: type[PathUnavailable] | None = None
             try:
                 client.probe(DIAL_TIMEOUT_S)
