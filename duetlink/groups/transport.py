@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from duetlink.net.streams.message import Message as Message
+from duetlink.net.streams.frames import Message as Message
 
 
 class Transport(Protocol):

@@ -32,7 +32,7 @@ from duetlink.groups.torch.job import Job
 from duetlink.groups.torch.rendezvous import Wish, meet
 from duetlink.groups.torch.shelf import MOST_HELD_BYTES, Op, Question, Shelf
 from duetlink.net.link.shared_endpoint import shared_endpoint
-from duetlink.net.streams.message import Message
+from duetlink.net.streams.frames import Message
 from tests.groups.conftest import QUICK, TIMEOUT_S, MakeGroup, together
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from duetlink.errors import GroupError, LimitExceeded, RemoteProtocolError
-from duetlink.net.streams.message import Message
+from duetlink.net.streams.frames import Message
 
 # torch's own uses are a few hundred keys of at most some kilobytes; a member cannot fill the keeper's memory
 MOST_VALUE_BYTES = 8 * 1024 * 1024

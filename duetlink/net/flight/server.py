@@ -20,12 +20,11 @@ from duetlink.errors import AssetChanged, LimitExceeded, PathUnavailable, Ticket
 from duetlink.net.fixed_port import check_free
 from duetlink.net.flight.certificate import Identity
 from duetlink.net.flight.doorkeeper import Doorkeeper
-from duetlink.net.flight.feed import Feed
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import CODED
 from duetlink.net.flight.sending import Sending, rest
 from duetlink.net.flight.silence import silenced
-from duetlink.net.flight.tickets import REFUSED, Admission
+from duetlink.net.flight.tickets import REFUSED, Admission, Feed
 
 # One column of bytes: a batch's body is a block, as it lies in the sender's memory, or, where the batch's
 # metadata says so, an encoded one.

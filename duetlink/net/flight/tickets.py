@@ -8,17 +8,29 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from duetlink.errors import TicketRefused
 from duetlink.net.flight.body import Outgoing
-from duetlink.net.flight.feed import Feed
 from duetlink.net.flight.sending import Order
 
 TICKET_BYTES = 32
 LIFETIME_S = 60.0
 REFUSED = "this ticket is not valid: used, expired, or never issued; ask for a new one"
+
+
+class Feed(Protocol):
+    """One pull, on a thread of the server, of parcels without an end, which are made while they are asked
+    for.
+    """
+
+    def parcels(self) -> Iterator[tuple[bytes, bytes | memoryview]]:
+        """A table and bodies, see `net/streams/frames.py`; waits for the next one, and ends with its feed.
+
+        Something comes at least every few seconds: that a call was cancelled is noticed only by sending.
+        """
 
 
 @dataclass(frozen=True, slots=True)

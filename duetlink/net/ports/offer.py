@@ -22,7 +22,7 @@ from duetlink.net.ports.connection import (
     answer,
 )
 from duetlink.net.ports.valve import Valve
-from duetlink.net.streams.message import Message
+from duetlink.net.streams.frames import Message
 from duetlink.net.streams.stream import Stream
 from duetlink.net.streams.streams import Streams
 

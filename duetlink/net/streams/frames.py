@@ -41,6 +41,14 @@ Bytes = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
+class Message:
+    """What travels in one piece: a short head that says what it is, and a body of bytes."""
+
+    head: bytes
+    body: memoryview  # of bytes, read-only; stays valid as long as somebody holds it
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """One step of one stream."""
 

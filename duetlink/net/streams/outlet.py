@@ -199,7 +199,7 @@ class Outlet:
 
 
 class OutletFeed:
-    """One pull of an outlet's frames, by one path. Satisfies `net/flight/feed.py`."""
+    """One pull of an outlet's frames, by one path. Satisfies `Feed` of `net/flight/tickets.py`."""
 
     def __init__(self, outlet: Outlet, given: int) -> None:
         self._outlet = outlet

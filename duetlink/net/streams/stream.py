@@ -24,8 +24,8 @@ from duetlink.net.streams.frames import (
     PART,
     PART_BYTES,
     Frame,
+    Message,
 )
-from duetlink.net.streams.message import Message
 from duetlink.net.streams.outlet import Outlet
 
 WINDOW_BYTES = 16 * 1024 * 1024  # what 1 Gbit/s moves in 128 ms

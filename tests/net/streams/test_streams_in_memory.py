@@ -21,7 +21,7 @@ from duetlink.errors import (
     RemoteProtocolError,
     StreamClosed,
 )
-from duetlink.net.flight.feed import Feed
+from duetlink.net.flight.tickets import Feed
 from duetlink.net.streams.frames import ACCEPT, CLOSE, CREDIT, OPEN, PART, Frame, Parcel
 from duetlink.net.streams.outlet import Outlet
 from duetlink.net.streams.stream import MOST_BODY_BYTES, Stream
