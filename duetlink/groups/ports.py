@@ -134,7 +134,7 @@ class GroupPort(PortHandle):
     def __init__(
         self, loop_side: PortOffer | PortListener, ports: GroupPorts, thread: LoopThread, whose: str
     ) -> None:
-        self._loop_side = loop_side
+        self._loop_side: PortOffer | PortListener = loop_side
         self._ports = ports
         self._thread = thread
         self._whose = whose

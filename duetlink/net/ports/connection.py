@@ -114,6 +114,23 @@ class PortConnection:
             await writer.drain()
 
 
+class PortEnd:
+    """One end of a port on the loop thread: what has passed it, and what keeps it back."""
+
+    def __init__(self, name: str, port: int, leaving: Valve) -> None:
+        self.name = name
+        self.port = port
+        self.traffic = PortTraffic()
+        self.valve = Valve()  # both ways
+        self.leaving = Valve(leaving)
+        self.closed = False
+
+    def pause(self, paused: bool) -> None:
+        """Let nothing pass, in either direction, and no new connection be made; or let it again."""
+        self.valve.pause(paused)
+        self.leaving.pause(paused)
+
+
 class PortWatch(Protocol):
     """Who wants to know of connections."""
 

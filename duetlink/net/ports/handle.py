@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import SettingError
-from duetlink.net.ports.listener import PortListener
-from duetlink.net.ports.offer import MOST_NAME_BYTES, PortOffer
+from duetlink.net.ports.connection import PortEnd
+from duetlink.net.ports.offer import MOST_NAME_BYTES
 
 
 class PortHandle:
     """What both ends of a port show."""
 
-    _loop_side: PortOffer | PortListener
+    _loop_side: PortEnd
     _thread: LoopThread
 
     @property

@@ -18,7 +18,7 @@ from duetlink.net.ports.connection import (
     WINDOW_BYTES,
     YES,
     PortConnection,
-    PortTraffic,
+    PortEnd,
     PortWatch,
     reset,
 )
@@ -31,20 +31,15 @@ HOST = "127.0.0.1"  # other machines have no business here
 _MOST_ANSWER = 500  # characters
 
 
-class PortListener:
+class PortListener(PortEnd):
     """Made by `open`. Methods belong to the loop thread."""
 
     def __init__(self, streams: Streams, name: str, leaving: Valve, watch: PortWatch) -> None:
+        super().__init__(name, 0, leaving)
         self._streams = streams
         self._watch = watch
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.name = name
-        self.port = 0
-        self.traffic = PortTraffic()
-        self.valve = Valve()  # both ways
-        self.leaving = Valve(leaving)
-        self.closed = False
 
     @classmethod
     async def open(
@@ -66,11 +61,6 @@ class PortListener:
             raise PortUnavailable(f"nothing can listen on {HOST}:{port}: {error.strerror}") from None
         listener.port = listener._server.sockets[0].getsockname()[1]
         return listener
-
-    def pause(self, paused: bool) -> None:
-        """Let nothing pass, in either direction, and no new connection be made; or let it again."""
-        self.valve.pause(paused)
-        self.leaving.pause(paused)
 
     async def close(self) -> None:
         """Stop listening and end the connections. Safe to call twice."""

@@ -17,7 +17,7 @@ from duetlink.net.ports.connection import (
     WINDOW_BYTES,
     YES,
     PortConnection,
-    PortTraffic,
+    PortEnd,
     PortWatch,
     answer,
 )
@@ -32,23 +32,13 @@ _DIAL_TIMEOUT_S = 10.0
 _QUESTION_TIMEOUT_S = 30.0
 
 
-class PortOffer:
+class PortOffer(PortEnd):
     """One service that peers may connect to. Belongs to the loop thread."""
 
     def __init__(self, name: str, host: str, port: int, leaving: Valve) -> None:
-        self.name = name
+        super().__init__(name, port, leaving)
         self.host = host
-        self.port = port
-        self.traffic = PortTraffic()
-        self.valve = Valve()  # both ways
-        self.leaving = Valve(leaving)
-        self.closed = False
         self.running: set[asyncio.Task[None]] = set()
-
-    def pause(self, paused: bool) -> None:
-        """Let nothing pass, in either direction, and no new connection be made; or let it again."""
-        self.valve.pause(paused)
-        self.leaving.pause(paused)
 
 
 class PortRegistry:
