@@ -7,11 +7,12 @@ power cut took lines that had not reached the disk: then it says, truly, that th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from duetlink.base.journal.line import FIRST, canonical, hash_of, parse
 
@@ -33,12 +34,7 @@ class Head:
     @classmethod
     def from_bytes(cls, content: bytes) -> Head:
         """Raises ValueError for anything that `to_bytes` did not make."""
-        fields = json.loads(content.decode("ascii"))
-        if not isinstance(fields, dict) or set(fields) != {"number", "hash", "size_bytes"}:
-            raise ValueError("no head")
-        head = cls(**fields)
-        if [type(value) for value in (head.number, head.hash, head.size_bytes)] != [int, str, int]:
-            raise ValueError("no head")
+        head = msgspec.json.decode(content, type=cls)
         if head.to_bytes() != content:
             raise ValueError("not as it was written")
         return head
