@@ -42,6 +42,18 @@ class Manner:
 PLAIN = Manner()
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One operation, beside its arrays."""
+
+    kind: str
+    element: Element
+    op: str | None
+    root: int | None
+    manner: Manner
+    restore: bool = False
+
+
 class FlatOperations:
     """The operations of one epoch. Methods belong to the loop thread."""
 
@@ -76,7 +88,7 @@ class FlatOperations:
         self, array: Array, element: Element, op: str, manner: Manner = PLAIN, *, restore: bool = True
     ) -> None:
         """Combine all members' arrays; everybody has the result, in the same bits."""
-        await self._whole("all_reduce", array, element, op, None, manner, restore=restore)
+        await self._whole(_Call("all_reduce", element, op, None, manner, restore), array)
         await _finish(array, element, op, self.engine.size)
 
     async def reduce(
@@ -92,7 +104,7 @@ class FlatOperations:
         """Combine all members' arrays at the root. The others' arrays stay as they are."""
         at_root = self.engine.rank == root
         work = array if at_root else array.copy()
-        await self._whole("reduce", work, element, op, root, manner, restore=restore and at_root)
+        await self._whole(_Call("reduce", element, op, root, manner, restore and at_root), work)
         if at_root:
             await _finish(array, element, op, self.engine.size)
 
@@ -101,14 +113,14 @@ class FlatOperations:
     ) -> None:
         """Bring the root's array to all."""
         restore = restore and self.engine.rank != root
-        await self._whole("broadcast", array, element, None, root, manner, restore=restore)
+        await self._whole(_Call("broadcast", element, None, root, manner, restore), array)
         _as_bool(array, element)
 
     async def barrier(self, manner: Manner = PLAIN) -> None:
         """Return when every member has called this."""
         nothing = np.empty(0, np.uint8)
         sizes = [0] * self.engine.size
-        await self._by_member("barrier", nothing, nothing, sizes, sizes, UINT8, None, None, manner)
+        await self._by_member(_Call("barrier", UINT8, None, None, manner), nothing, nothing, sizes, sizes)
 
     def order_of(self, items: int, element: Element, algorithm: str | None) -> tuple[Candidate, Whole]:
         """How an array of so many items would be summed by messages: which algorithm, and in which blocks.
@@ -144,9 +156,8 @@ class FlatOperations:
         """
         layout = Blocks.of(sizes, element.size_bytes)
         what = f"{element.name}[{_sizes(sizes)}]"
-        await self._perform(
-            "all_reduce", chosen, what, array, array, layout, layout, element, op, None, manner
-        )
+        call = _Call("all_reduce", element, op, None, manner)
+        await self._perform(call, chosen, what, array, array, layout, layout)
         await _finish(array, element, op, self.engine.size)
 
     async def mend(self, mean: Array, given: Array, element: Element, manner: Manner) -> None:
@@ -169,7 +180,7 @@ class FlatOperations:
     ) -> None:
         """Bring each member's array, of `sizes[rank]` items, to all: `out` has them by rank."""
         _block(out, sizes, self.engine.rank)[...] = mine
-        await self._by_member("all_gather", out, out, sizes, sizes, element, None, None, manner)
+        await self._by_member(_Call("all_gather", element, None, None, manner), out, out, sizes, sizes)
         _as_bool(out, element)
 
     async def gather(
@@ -184,7 +195,7 @@ class FlatOperations:
         """Bring each member's array to the root's `out`; the others give none."""
         work = np.empty(sum(sizes), element.storage) if out is None else out
         _block(work, sizes, self.engine.rank)[...] = mine
-        await self._by_member("gather", work, work, sizes, sizes, element, None, root, manner)
+        await self._by_member(_Call("gather", element, None, root, manner), work, work, sizes, sizes)
         _as_bool(work, element)
 
     async def scatter(
@@ -200,7 +211,7 @@ class FlatOperations:
         at_root = self.engine.rank == root
         assert (given is not None) == at_root
         work = np.empty(sum(sizes), element.storage) if given is None else given
-        await self._by_member("scatter", work, work, sizes, sizes, element, None, root, manner)
+        await self._by_member(_Call("scatter", element, None, root, manner), work, work, sizes, sizes)
         out[...] = _block(work, sizes, self.engine.rank)
         _as_bool(out, element)
 
@@ -215,7 +226,7 @@ class FlatOperations:
     ) -> None:
         """Combine all members' arrays, and keep block `rank` of the result."""
         work = await off_loop(given.nbytes, given.copy)
-        await self._by_member("reduce_scatter", work, work, sizes, sizes, element, op, None, manner)
+        await self._by_member(_Call("reduce_scatter", element, op, None, manner), work, work, sizes, sizes)
         out[...] = _block(work, sizes, self.engine.rank)
         await _finish(out, element, op, self.engine.size)
 
@@ -231,74 +242,52 @@ class FlatOperations:
         """Bring block j of each member's array to member j, whose `out` has them by rank."""
         rank = self.engine.rank
         _block(out, out_sizes, rank)[...] = _block(given, given_sizes, rank)
-        await self._by_member("all_to_all", given, out, given_sizes, out_sizes, element, None, None, manner)
+        call = _Call("all_to_all", element, None, None, manner)
+        await self._by_member(call, given, out, given_sizes, out_sizes)
         _as_bool(out, element)
 
     # -- both ----------------------------------------------------------------------------------------------
 
-    async def _whole(
-        self,
-        kind: str,
-        array: Array,
-        element: Element,
-        op: str | None,
-        root: int | None,
-        manner: Manner,
-        *,
-        restore: bool,
-    ) -> None:
-        chosen = self.choice.best(kind, array.nbytes, root or 0, manner.algorithm)
-        blocks = self._schedule(kind, chosen, root).blocks
-        layout = Whole.of(len(array), element.size_bytes, blocks)
-        what = f"{element.name}[{len(array)}]"
-        await self._perform(
-            kind, chosen, what, array, array, layout, layout, element, op, root, manner, restore=restore
-        )
+    async def _whole(self, call: _Call, array: Array) -> None:
+        chosen = self.choice.best(call.kind, array.nbytes, call.root or 0, call.manner.algorithm)
+        blocks = self._schedule(call.kind, chosen, call.root).blocks
+        layout = Whole.of(len(array), call.element.size_bytes, blocks)
+        what = f"{call.element.name}[{len(array)}]"
+        await self._perform(call, chosen, what, array, array, layout, layout)
 
     async def _by_member(
         self,
-        kind: str,
+        call: _Call,
         given: Array,
         taken: Array,
         given_sizes: Sequence[int],
         taken_sizes: Sequence[int],
-        element: Element,
-        op: str | None,
-        root: int | None,
-        manner: Manner,
     ) -> None:
         # members of an all-to-all know different sizes, and have to choose the same
-        knows_all = kind != "all_to_all"
+        knows_all, element = call.kind != "all_to_all", call.element
         size_bytes = sum(given_sizes) * element.size_bytes if knows_all else 0
-        chosen = self.choice.best(kind, size_bytes, root or 0, manner.algorithm)
+        chosen = self.choice.best(call.kind, size_bytes, call.root or 0, call.manner.algorithm)
         what = f"{element.name}[{_sizes(given_sizes)}]" if knows_all else element.name
         given_layout = Blocks.of(given_sizes, element.size_bytes)
         taken_layout = Blocks.of(taken_sizes, element.size_bytes)
-        await self._perform(
-            kind, chosen, what, given, taken, given_layout, taken_layout, element, op, root, manner
-        )
+        await self._perform(call, chosen, what, given, taken, given_layout, taken_layout)
 
     async def _perform(
         self,
-        kind: str,
+        call: _Call,
         chosen: Candidate,
         what: str,
         given: Array,
         taken: Array,
         given_layout: Layout,
         taken_layout: Layout,
-        element: Element,
-        op: str | None,
-        root: int | None,
-        manner: Manner,
-        *,
-        restore: bool = False,
     ) -> None:
+        manner = call.manner
         operation = Operation(
-            manner.name or kind,
+            manner.name or call.kind,
             manner.what or what,
-            op or "",
-            root,
+            call.op or "",
+            call.root,
             chosen.algorithm,
             chosen.order,
             manner.codec or "",
@@ -306,15 +295,15 @@ class FlatOperations:
         )
         work = Work(
             operation,
-            self._schedule(kind, chosen, root),
+            self._schedule(call.kind, chosen, call.root),
             given,
             taken,
             given_layout,
             taken_layout,
-            combination(op, element) if op is not None else None,
-            self._walk(kind, chosen, root),
-            restore,
-            Encoding.of(manner.codec, element) if manner.codec is not None else None,
+            combination(call.op, call.element) if call.op is not None else None,
+            self._walk(call.kind, chosen, call.root),
+            call.restore,
+            Encoding.of(manner.codec, call.element) if manner.codec is not None else None,
         )
         await self.engine.perform(work)
 
