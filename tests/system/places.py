@@ -52,4 +52,4 @@ def _waits(called: ast.expr) -> bool:
     if not isinstance(called, ast.Attribute):
         return False
     of = ast.unparse(called.value)
-    return called.attr in WAITS or (called.attr in ("run", "join") and of.endswith("thread"))
+    return called.attr in WAITS or (called.attr in ("run", "call", "join") and of.endswith("thread"))

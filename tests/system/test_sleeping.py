@@ -94,7 +94,10 @@ def test_a_duet_survives_a_sleep_beside_another_kernels_signaling_server(make_ke
     owner.stop()
     becomes(scientist, "duet", "reconnecting")
     # as after half a minute without an answer, when WebRTC has given the connection up
-    expired = "duet._thread.run(life_of(duet).link._lifeline._connection.close())"
+    expired = (
+        "from duetlink.testing.faults import link_of, run_inside; "
+        "run_inside(duet, link_of(duet)._lifeline._connection.close())"
+    )
     assert scientist.run(expired) == "ok None"
     while other.value(PLACES) == "0":  # until the scientist waits there
         threading.Event().wait(0.1)
