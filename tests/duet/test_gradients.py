@@ -13,7 +13,7 @@ import pytest
 import duetlink
 from duetlink.data.codecs.gradients import TopK
 from duetlink.data.tuning import Compression
-from duetlink.duet.objects.gradients import Gradients
+from duetlink.duet.objects.offering import Gradients
 from duetlink.errors import SettingError, UnsupportedValue, ValueRefused
 from duetlink.settings import Settings
 from duetlink.testing.faults import link_of

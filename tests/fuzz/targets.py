@@ -510,7 +510,7 @@ def _text_samples() -> list[bytes]:
 
 def _use_text(data: bytes) -> None:
     from duetlink.duet.asking.grammar import formula_coding, formula_text
-    from duetlink.duet.asking.grammar.formula_constraint import constraints
+    from duetlink.duet.asking.grammar.formula_text import constraints
     from duetlink.duet.asking.grammar.frame_text import FrameText
 
     text = data[1:].decode(errors="replace")

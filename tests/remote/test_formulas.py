@@ -18,8 +18,8 @@ from duetlink import Mock, errors
 from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.grammar import formula_text
-from duetlink.duet.asking.grammar.formula_constraint import constraints
 from duetlink.duet.asking.grammar.formula_design import Design
+from duetlink.duet.asking.grammar.formula_text import constraints
 from duetlink.errors import DuetError, OperationRefused
 from tests.remote.conftest import Bench
 from tests.remote.recording import pointer_to, recording

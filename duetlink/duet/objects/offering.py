@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from concurrent.futures import Executor
 
 from duetlink.compute.privacy.table import table_of, table_rows
-from duetlink.data.codecs.gradients.compressor import GradientCompressor
+from duetlink.data.codecs.base import GRADIENT
+from duetlink.data.codecs.gradients.choice import compressor
+from duetlink.data.codecs.gradients.compressor import EPOCH, STEP, GradientCompressor
 from duetlink.data.tuning import Compression
+from duetlink.data.tuning.compression import AUTO
 from duetlink.data.values.lossy import Lossy
 from duetlink.data.values.lossy import lossy as lossy_mark
 from duetlink.duet.objects.asset import Content, check_description
 from duetlink.duet.objects.budget import Budget, Open
 from duetlink.duet.objects.catalogue import Offer
-from duetlink.duet.objects.gradients import MARK, Gradients
 from duetlink.errors import SettingError
+
+MARK = "gradient"  # as `lossy` has it
 
 
 class Offering:
@@ -77,3 +82,38 @@ class Offering:
             return self._content(make(obj, how, name)), describe(how, obj)
         check(obj, mock)
         return self._content(mock), "given by its owner"
+
+
+class Gradients:
+    """The compressor behind `lossy="gradient"`: the one that `duet.compression` says at the time. What the
+    one before has left out goes over to the next: a change of settings loses nothing. Any thread may call.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._settings: tuple[str | None, int | None] = (None, None)
+        self._compressor: GradientCompressor | None = None
+
+    def by(self, compression: Compression) -> GradientCompressor:
+        """The compressor that the settings say, with all that is still to be delivered.
+
+        Raises:
+            UnknownCodec: the settings name a codec that is not installed here.
+        """
+        name = compression.codec[GRADIENT]
+        auto = compression.mode == "auto" or name == AUTO
+        settings = (None, None) if auto else (name, compression.level[GRADIENT])
+        with self._lock:
+            if self._compressor is None or settings != self._settings:
+                self._compressor = _continued(self._compressor, compressor(*settings))
+                self._settings = settings
+            return self._compressor
+
+
+def _continued(before: GradientCompressor | None, after: GradientCompressor) -> GradientCompressor:
+    """`after`, which remembers of `before` what it has a place for."""
+    if before is not None:
+        kept = (EPOCH, STEP, *after.slots)
+        state = before.state_dict()
+        after.load_state_dict({key: value for key, value in state.items() if key.split("/")[0] in kept})
+    return after

@@ -10,8 +10,8 @@ from types import MethodType
 from typing import Any
 
 from duetlink.duet.asking.asked import Asked
-from duetlink.duet.asking.grammar.formula_constraint import constraints
 from duetlink.duet.asking.grammar.formula_design import Design
+from duetlink.duet.asking.grammar.formula_text import constraints
 from duetlink.duet.asking.grammar.syntax_tree import has_rows, placed
 from duetlink.duet.asking.program import Program, is_remote
 from duetlink.duet.asking.remote import Remote

@@ -1,4 +1,5 @@
-"""Formulas in Wilkinson's notation, `y ~ a * b + C(c) - 1`, read into lists of terms by patsy.
+"""Formulas in Wilkinson's notation, `y ~ a * b + C(c) - 1`, read into lists of terms by patsy; and
+hypotheses on the parameters of a model, `x = 2 * z, Intercept = 1`, read into a matrix.
 
 patsy's parser makes terms and evaluates nothing (https://patsy.readthedocs.io, *How formulas work*). What
 stands between its operators, such as `np.log(x)`, is kept as text, with patsy's spaces; patsy would have
@@ -10,13 +11,17 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetlink.duet.asking.grammar.syntax_tree import read
 from duetlink.errors import OperationRefused
 
+if TYPE_CHECKING:
+    import numpy as np
+
 MAX_TEXT = 5_000  # characters
+MAX_HYPOTHESES = 10_000  # characters
 MAX_DEPTH = 250  # of operators; patsy goes through them by recursion, two calls for each
 MAX_TERMS = 200
 MAX_FACTORS = 8  # of one term: the coding looks at each of their subsets, two by two
@@ -97,3 +102,30 @@ def tree(code: str) -> ast.expr:
     if len(body) != 1 or not isinstance(body[0], ast.Expr):
         raise OperationRefused(f"{code[:200]!r} is no expression; {BEFORE}")
     return body[0].value
+
+
+def constraints(texts: Sequence[str], names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """One row for each hypothesis, float64 of shape (hypotheses, parameters), and what each row amounts to.
+
+    The grammar is patsy's (*Linear constraints* in its documentation): names of parameters, numbers,
+    `+ - * /`, parentheses, `=`, and commas between hypotheses.
+
+    Raises:
+        OperationRefused: a text is no hypothesis on these parameters, or too long.
+    """
+    import numpy as np
+    import patsy
+
+    if (length := sum(map(len, texts))) > MAX_HYPOTHESES:
+        raise OperationRefused(f"hypotheses of {length:,} characters are over {MAX_HYPOTHESES:,}")
+    shown = f"{', '.join(texts)[:200]!r} is no hypothesis; parameters are {', '.join(map(repr, names[:20]))}"
+    try:
+        with np.errstate(all="ignore"):
+            found = patsy.DesignInfo(names).linear_constraint(list(texts))
+    except Exception as error:  # besides PatsyError, it has assertions, and recursion as deep as the text
+        why = error.args[0] if error.args else type(error).__name__
+        raise OperationRefused(f"{shown} ({why})") from None
+    amounts = found.constants.ravel()
+    if not (np.isfinite(found.coefs).all() and np.isfinite(amounts).all()):
+        raise OperationRefused(f"{shown} (a number in it is not finite)")
+    return found.coefs, amounts
