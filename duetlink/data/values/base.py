@@ -72,7 +72,6 @@ class Writer(Protocol):
     @property
     def plain_nan(self) -> bool:
         """Whether all NaNs get the same bits: their sign and payload could carry what nobody sees."""
-        ...
 
     def node(self, **kind: Any) -> None:
         """Append a node; the one keyword is the field of `Node`."""
@@ -82,7 +81,6 @@ class Writer(Protocol):
 
     def at(self, step: str) -> AbstractContextManager[None]:
         """What is written within belongs to the part that `step` leads to: for parts that are no object."""
-        ...
 
     def segment(
         self,
@@ -96,11 +94,9 @@ class Writer(Protocol):
 
     def coded(self, element: str, shape: tuple[int, ...], memory: Callable[[], memoryview]) -> bytes | None:
         """An array's memory as a chunk, if the object's sender allows its items to change; else None."""
-        ...
 
     def unsupported(self, obj: object, remedy: str) -> UnsupportedValue:
         """The error to raise for an object that cannot travel: it says where it sits."""
-        ...
 
 
 class Reader(Protocol):
@@ -109,26 +105,21 @@ class Reader(Protocol):
     @property
     def gradients(self) -> bool:
         """Whether tensors that require gradients shall do so here."""
-        ...
 
     def value(self) -> object:
         """The next child."""
 
     def expect(self, type_: type[T]) -> T:
         """The next child, which must be exactly of this type; raises MalformedValue."""
-        ...
 
     def children(self, count: int) -> Iterable[object]:
         """The next `count` children; raises MalformedValue at once if there cannot be so many."""
-        ...
 
     def segment(self) -> memoryview:
         """The next segment, a view of the body."""
-        ...
 
     def decoded(self, size_bytes: int) -> memoryview:
         """The array memory that the next segment, a chunk, stands for."""
-        ...
 
 
 class ValueType(Protocol):
@@ -136,13 +127,11 @@ class ValueType(Protocol):
 
     def describe(self, obj: Any) -> str:
         """`Summary.detail`: shape, dtype, number of items, never a content value."""
-        ...
 
     def elements(self, obj: Any) -> int | None:
         """How much data it is, in numbers: the items of an array, the cells of a table, the characters of a
         text. 0 for what holds none itself: its parts are counted. None where there is no such number.
         """
-        ...
 
     def write(self, obj: Any, writer: Writer) -> None:
         """Write `obj`; raises `writer.unsupported(…)` for what cannot travel exactly."""
