@@ -44,11 +44,6 @@ def refusal(
     return bytes(made)
 
 
-def echo(script: Script, data: bytes) -> bytes | None:
-    """What a TURN server sends for ChannelData to the relayed address itself: the same."""
-    return data if isinstance(script, FakeTurn) and script.echo else None
-
-
 def truthful(request: stun.Message, at: Address, source: Address) -> bytes:
     """What a plain STUN server says."""
     return bytes(reply(request, {"XOR-MAPPED-ADDRESS": source}))
@@ -96,11 +91,8 @@ class FakeUdpServer:
         self.sockets[at].transport.sendto(data, to)
 
     def received(self, data: bytes, at: Address, source: Address) -> None:
-        if data[:1] >= b"\x40":
-            answer = echo(self.script, data)
-        else:
-            self.asked.append(stun.parse_message(data))
-            answer = self.script(self.asked[-1], at, source)
+        self.asked.append(stun.parse_message(data))
+        answer = self.script(self.asked[-1], at, source)
         if answer is not None:
             self.send(answer, at, source)
 
@@ -152,11 +144,8 @@ def stream_server(
         while True:
             head = await reader.readexactly(4)
             size = int.from_bytes(head[2:], "big")
-            if head[:1] >= b"\x40":
-                answer = echo(script, head + await reader.readexactly(size + -size % 4))
-            else:
-                body = await reader.readexactly(16 + size)
-                answer = script(stun.parse_message(head + body), at, source)
+            body = await reader.readexactly(16 + size)
+            answer = script(stun.parse_message(head + body), at, source)
             if answer is not None:
                 writer.write(answer)
 
@@ -166,9 +155,8 @@ def stream_server(
 class FakeTurn:
     """A TURN server's script. Its one user is `u` with `p`; `refuse` maps methods to error codes."""
 
-    def __init__(self, refuse: dict[stun.Method, int] | None = None, *, echo: bool = True) -> None:
+    def __init__(self, refuse: dict[stun.Method, int] | None = None) -> None:
         self.refuse = refuse or {}
-        self.echo = echo
         self.stale_answers = 0  # how often a right question is first answered by 438
         self.nonce = NONCE
         self.relayed = ("127.0.0.1", 50000)

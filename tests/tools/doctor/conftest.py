@@ -138,4 +138,3 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """On loopback whoever has not answered in these times never will."""
     monkeypatch.setattr("duetlink.net.stun.wire.ASK_TIMEOUT_S", 0.6)
     monkeypatch.setattr("duetlink.tools.doctor.servers.ALLOCATE_TIMEOUT_S", 0.6)
-    monkeypatch.setattr("duetlink.tools.doctor.servers.RELAY_TIMEOUT_S", 0.4)

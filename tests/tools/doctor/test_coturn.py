@@ -30,8 +30,6 @@ async def test_everything_that_it_offers_is_found(coturn: int) -> None:
     assert {finding.outcome for finding in report.findings} == {"ok"}
     by_udp, by_tcp = named(report, "turn")
     assert by_udp.details["credentials"] == by_tcp.details["credentials"] == "accepted"
-    for finding in (by_udp, by_tcp):
-        assert finding.details["relay_round_trip_s"] > 0
     assert [rung.outlook for rung in report.rungs if rung.name in ("udp", "relay")] == ["likely", "likely"]
 
 

@@ -50,15 +50,12 @@ async def ask_udp(script: Callable[..., bytes | None], *credentials: Any) -> Fin
 # -- what works ----------------------------------------------------------------------------------------------
 
 
-async def test_a_relay_is_tried_and_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetlink.tools.doctor.servers.RELAY_TIMEOUT_S", 30.0)  # it does answer
+async def test_a_relay_is_tried_and_released() -> None:
     turn = FakeTurn()
     finding = await ask_udp(turn)
     assert finding.outcome == "ok"
-    assert " by UDP relays, there and back in " in finding.words
-    assert finding.words.endswith("; credentials accepted.")
+    assert finding.words.endswith(" by UDP relays; credentials accepted.")
     assert finding.details["credentials"] == "accepted"
-    assert finding.details["relay_round_trip_s"] > 0
     assert turn.allocations == 0
 
 
@@ -69,16 +66,6 @@ async def test_a_relay_is_tried_over_a_stream() -> None:
     assert finding.outcome == "ok"
     assert " by TCP relays" in finding.words
     assert turn.allocations == 0
-
-
-async def test_a_relay_that_lets_nothing_through_to_itself_is_a_relay_all_the_same() -> None:
-    silent = FakeTurn(echo=False)
-    forbids = FakeTurn({stun.Method.CHANNEL_BIND: 403})
-    for turn in (silent, forbids):
-        finding = await ask_udp(turn)
-        assert finding.outcome == "ok"
-        assert finding.details["relay_round_trip_s"] is None
-        assert turn.allocations == 0
 
 
 async def test_a_server_without_credentials() -> None:
