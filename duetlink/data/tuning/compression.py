@@ -11,6 +11,7 @@ In words, what `objective` asks for:
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -27,6 +28,7 @@ THROUGHPUT, LATENCY, FEWEST_BYTES, LEAST_CPU = OBJECTIVES = ("throughput", "late
 AUTO = "auto"  # in `codec`: the tuner chooses for this role
 
 _MAX_NAME = 64
+_NAME = re.compile(rf"[ -~]{{1,{_MAX_NAME}}}")  # ASCII that can be printed
 _MAX_LEVEL = 1000
 _MAX_VERSION = (1 << 53) - 1  # exact in every reader of JSON
 _MAX_RATE = 1e15
@@ -71,9 +73,9 @@ class Compression:
         _one_of("objective", self.objective, OBJECTIVES)
         for name in ("lossless_only", "pin"):
             if not isinstance(getattr(self, name), bool):
-                raise SettingError(f"{name} must be True or False, got {getattr(self, name)!r}")
+                raise SettingError(f"{name} must be True or False, got {_shown(getattr(self, name))}")
         if not _is_int(self.version) or not 0 <= self.version <= _MAX_VERSION:
-            raise SettingError(f"version must be a whole number from 0 on, got {self.version!r}")
+            raise SettingError(f"version must be a whole number from 0 on, got {_shown(self.version)}")
         object.__setattr__(self, "codec", _complete("codec", self.codec, AUTO))
         object.__setattr__(self, "level", _complete("level", self.level, None))
         for role in ROLES:
@@ -184,21 +186,14 @@ def _complete(name: str, given: object, default: object) -> Mapping[str, Any]:
 
 
 def _check_name(role: str, name: object) -> None:
-    if (
-        not isinstance(name, str)
-        or not name.isascii()
-        or not name.isprintable()
-        or not 0 < len(name) <= _MAX_NAME
-    ):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise SettingError(
             f"the codec for {role} must be a name of at most {_MAX_NAME} characters, got {_shown(name)}"
         )
 
 
 def _check_level(role: str, level: object) -> None:
-    if level is None:
-        return
-    if not isinstance(level, int) or not _is_int(level) or abs(level) > _MAX_LEVEL:
+    if level is not None and not (_is_int(level) and abs(cast(int, level)) <= _MAX_LEVEL):
         raise SettingError(f"the level for {role} must be a whole number or None, got {_shown(level)}")
 
 
