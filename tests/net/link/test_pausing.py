@@ -14,6 +14,7 @@ import pytest
 
 from duetlink.base.events import Event, TransferPaused, listen
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.data.tuning import Course
 from duetlink.errors import (
     AssetChanged,
     CallTimeout,
@@ -354,21 +355,13 @@ async def test_a_receiver_that_does_not_honour_a_pause_gets_nothing(
 
 
 async def test_a_receiver_that_left_during_a_pause_gives_the_senders_thread_back(
-    make_pair: Any, held_at_gate: threading.Semaphore
+    make_pair: Any, held_at_gate: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver, sender = await make_pair(Settings(only=("tcp",)))
     path = await soon(receiver.ladder.wait_best({}))
     finished = threading.Event()
+    monkeypatch.setattr(Course, "finished", lambda course, now_s: finished.set())
     offer = await sender.exports.offer("x", body_of(np.zeros(MIB, np.uint8)), "tcp")
-    tuner = sender.tuning.tuner
-    begin = tuner.begin
-
-    def note(*args: Any) -> Any:
-        course = begin(*args)
-        course.finished = lambda now_s: finished.set()
-        return course
-
-    tuner.begin = note
     sender.exports.pause(True)
     fetching = asyncio.ensure_future(path.fetch(offer.ticket, Landing(MIB)))
     await until(lambda: held_at_gate.acquire(blocking=False))
