@@ -25,7 +25,7 @@ def duetlink_frames(thread: int) -> list[FrameType]:
     found = []
     frame = sys._current_frames().get(thread)
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("duetlink."):
+        if frame.f_globals.get("__name__", "").startswith(("duetlink.", "duetlink_gossip.")):
             found.append(frame)
         frame = frame.f_back
     return found[::-1]
