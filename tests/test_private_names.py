@@ -14,10 +14,7 @@ HERE = Path(__file__).parent
 ALLOWED = {
     "duet": 23,
     "groups": 19,
-    "learning": 19,
-    "net/carrier": 16,
-    "net/link": 18,
-    "net/streams": 16,
+    "net/link": 19,
 }
 
 # of Jupyter, of named tuples, of torch, pandas, pytest and aiohttp

@@ -33,8 +33,11 @@ if TYPE_CHECKING:  # a test of codecs needs no torch
     from duetlink.errors import LinkClosed
     from duetlink.groups.group import Group
     from duetlink.groups.life import GroupLife
+    from duetlink.groups.rounds import Rounds
     from duetlink.groups.secure.masked_round import MaskedRound
     from duetlink.groups.secure.residue_sum import ResidueSum
+    from duetlink.learning.averaging.averaged import Averaged
+    from duetlink.learning.averaging.local_steps import LocalSteps
     from duetlink.learning.dp.training import DpSgd
     from duetlink.net.carrier.child import Child
     from duetlink.net.flight.client import FlightClient
@@ -195,6 +198,11 @@ def server_of(link: Link) -> asyncio.Future[FlightServer]:
     return link._server
 
 
+def hang_up(link: Link) -> None:
+    """Shut the connections by which the peer pulls from this link's server. Blocks."""
+    link._server.result()._doorkeeper.hang_up(link._subject)
+
+
 def outlet_of(streams: Streams) -> Outlet:
     """The half of the streams that sends frames."""
     return streams._outlet
@@ -219,6 +227,16 @@ def lose_attempt(path: CarriedPath) -> None:
 def kept_round(sums: ResidueSum) -> MaskedRound | None:
     """The round that is kept to be finished by the members that are left."""
     return sums._kept
+
+
+def part_of(steps: LocalSteps) -> Averaged:
+    """What one member has of the rounds of its local steps: what it gives, and what was agreed on."""
+    return steps._part
+
+
+def rounds_of(steps: LocalSteps) -> Rounds:
+    """The rounds of local steps."""
+    return steps._rounds
 
 
 def have_trained(training: DpSgd, steps: int) -> None:

@@ -359,7 +359,8 @@ def private_training_learns_what_one_alone_would(group: Any) -> None:
         for found, one in zip(model.parameters(), expected.parameters(), strict=True):
             torch.testing.assert_close(found, one, rtol=1e-6, atol=1e-6)
     with pytest.raises(ValueError, match="makes no secure sums"):
-        DpSgd(model, training._optimizer, nn.MSELoss(), rows=1, batch=1, clip=1.0, noise=0.0, group=group)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        DpSgd(model, optimizer, nn.MSELoss(), rows=1, batch=1, clip=1.0, noise=0.0, group=group)
 
 
 @functools.cache

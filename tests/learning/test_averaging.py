@@ -26,7 +26,7 @@ from duetlink.learning import LocalSteps
 from duetlink.learning.averaging import averaged, updates
 from duetlink.learning.averaging.flat import FlatModel
 from duetlink.learning.averaging.outer import OuterStep
-from duetlink.testing.faults import life_of, run_inside
+from duetlink.testing.faults import life_of, part_of, rounds_of, run_inside, set_constants
 from tests.groups.conftest import QUICK, MakeGroup, make_group, together, until
 
 __all__ = ["make_group"]  # a fixture
@@ -196,13 +196,15 @@ def test_a_member_that_pauses_is_not_waited_for_and_takes_in_what_it_missed(make
     assert [weights(model) for model in train.models] == [[5.0, 5.0]] * 3
 
 
-def test_a_long_pause_costs_the_others_one_grace_window(make_group: MakeGroup) -> None:
+def test_a_long_pause_costs_the_others_one_grace_window(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     train = Train(make_group(3), every=1, quorum=2, grace_s=0.3)
     began = time.monotonic()
     train.step(0, 1)
     assert time.monotonic() - began >= 0.3
     for steps in train.steps[:2]:
-        steps._rounds._grace_s = 1000.0
+        set_constants(monkeypatch, rounds_of(steps), grace_s=1000.0)
     for _ in range(2):
         train.step(0, 1)  # would not end, if they waited once more
     train.close(0, 1, 2)
@@ -242,7 +244,7 @@ def test_a_round_whose_end_a_loss_hides_from_a_member_counts_for_it(
     advance = averaged.Averaged.advance
 
     def interrupted(part: averaged.Averaged, found: Any) -> frozenset[int]:
-        if part is train.steps[1]._part:
+        if part is part_of(train.steps[1]):
             has_left.wait(60)
             raise errors.PeerLost("rank 2 (member 2) has left the group", rank=2, name="member 2")
         return advance(part, found)
@@ -327,9 +329,9 @@ def test_one_that_comes_late_has_the_state_of_the_others(
         monkeypatch.undo()
         made["eve"] = opened[0]
         for steps in made.values():
-            steps._rounds._grace_s = 60.0  # from now on nobody is too late
+            set_constants(monkeypatch, rounds_of(steps), grace_s=60.0)  # from now on nobody is too late
         assert weights(models["eve"]) == weights(models["ann"])
-        velocities = {name: steps._part._velocity.tolist() for name, steps in made.items()}
+        velocities = {name: part_of(steps).state()["velocity"].tolist() for name, steps in made.items()}
         assert velocities["eve"] == velocities["ann"]
         assert well(list(made.items()), lambda each: step(*each)) == [True] * 3
         assert made["ann"].rounds[-1].size == 3
@@ -460,10 +462,11 @@ def test_what_a_member_gives_against_the_rules_changes_nothing(
     make_group: MakeGroup, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train = Train(make_group(3), every=1, quorum=3, updates=how)
-    part = train.steps[2]._part
+    part = part_of(train.steps[2])
 
     def offer(update: Any) -> None:
-        part._gift = update * np.float32(np.nan) if how == "float32" else b"no chunk"
+        gift = update * np.float32(np.nan) if how == "float32" else b"no chunk"
+        set_constants(monkeypatch, part, gift=gift)
 
     monkeypatch.setattr(part, "offer", offer)
 

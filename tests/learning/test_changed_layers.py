@@ -15,6 +15,7 @@ from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm
 from duetlink.errors import SettingError
 from duetlink.learning.dp import layers
 from duetlink.learning.dp.clipping import CLIPPINGS, BookKeeping
+from duetlink.testing.faults import replace_function
 
 CLIP = 1e-3  # every sample's gradient is far above it
 IMAGE, ROWS, ROW = (2, 6, 6), (2, 6), (6,)
@@ -128,10 +129,11 @@ def test_a_sample_is_clipped_in_a_changed_layer(name: str, way: str, train_the_h
 def test_a_rule_that_gives_too_small_a_norm_is_found_with_the_first_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def half(layer: Any, inputs: Tensor, back: Tensor) -> Tensor:
-        return layers._layer_norm(layer, inputs, back) / 4.0
+    def rule_of(layer: nn.Module) -> Any:
+        rule = true(layer)
+        return rule if rule is None else lambda layer, inputs, back: rule(layer, inputs, back) / 4.0
 
-    monkeypatch.setitem(layers._RULES, nn.LayerNorm, half)
+    true = replace_function(monkeypatch, layers, "rule_of", rule_of)
     model = nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 3))
     batch = ((torch.randn(4, 6),), torch.randint(0, 3, (4,)))
     with pytest.raises(SettingError, match="0, a LayerNorm: a sample's gradient has a norm of"):

@@ -89,13 +89,14 @@ def test_datagrams_arrive_as_they_were_and_from_whom(posts: list[UdpPost]) -> No
     assert posts[2].receive(5.0) == [(0, b"")]
 
 
-def test_what_no_member_has_sent_is_dropped(posts: list[UdpPost]) -> None:
-    recorded = bound()
-    posts[0]._addresses[1] = [recorded.getsockname()]
+def test_what_no_member_has_sent_is_dropped() -> None:
+    recorded, shared, socks = bound(), pair_secrets(3), [bound() for _ in range(3)]
+    sender, victim = socks[0].getsockname(), socks[1].getsockname()
+    ways = [[[sender], [recorded.getsockname()], []], [[sender], [victim], []]]  # all goes past the victim
+    posts = [UdpPost(socks[rank], rank, ways[rank], shared[rank]) for rank in range(2)]
     posts[0].send([(1, b"secret words")])
     packet = recorded.recv(2000)
     assert b"secret" not in packet
-    victim = posts[1]._socket.getsockname()
     forged = [
         b"",
         packet[:30],
@@ -107,26 +108,28 @@ def test_what_no_member_has_sent_is_dropped(posts: list[UdpPost]) -> None:
     for each in forged:
         recorded.sendto(each, victim)
     # sent back to who made it
-    recorded.sendto(packet, posts[0]._socket.getsockname())
+    recorded.sendto(packet, sender)
     recorded.sendto(packet, victim)
     assert posts[1].receive(5.0) == [(0, b"secret words")]
     assert posts[1].forged == len(forged)
     assert posts[0].receive(0.05) == []
-    recorded.close()
+    for each in (*posts, recorded, socks[2]):
+        each.close()
 
 
-def test_a_member_that_moves_is_answered_where_it_is(posts: list[UdpPost]) -> None:
-    moved = bound()
-    posts[0]._socket.close()
-    posts[0]._selector.unregister(posts[0]._socket)
-    posts[0]._socket = moved
-    posts[0]._selector.register(moved, 1)
+def test_a_member_that_moves_is_answered_where_it_is() -> None:
+    left, moved, other = bound(), bound(), bound()
+    addresses, shared = [[left.getsockname()], [other.getsockname()]], pair_secrets(2)
+    left.close()
+    posts = [UdpPost(sock, rank, addresses, shared[rank]) for rank, sock in enumerate((moved, other))]
     posts[0].send([(1, b"here")])
     assert posts[1].receive(5.0) == [(0, b"here")]
     posts[1].send([(0, b"there")])
     moved.setblocking(True)
     moved.settimeout(5)
     assert len(moved.recv(2000)) == 5 + 34
+    for post in posts:
+        post.close()
 
 
 @pytest.mark.parametrize("change", [{"pair_secrets": {1: b"short"}}, {"packet_bytes": 70_000}])

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from duetlink import errors
 from duetlink.groups.group import Group
 from duetlink.learning import DpSgd
+from duetlink.testing.faults import replace_function
 from tests.groups.conftest import MakeGroup, make_group, together
 
 __all__ = ["make_group"]  # a fixture
@@ -85,19 +86,21 @@ def test_members_draw_their_own_rows_and_stay_together_with_noise(make_group: Ma
     assert spending.steps == 24
 
 
-def test_the_share_of_the_noise_is_that_of_who_takes_part(make_group: MakeGroup) -> None:
+def test_the_share_of_the_noise_is_that_of_who_takes_part(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     groups = make_group(3)
     trainings = together(groups, lambda group: make(group, trust="leader", noise=2.0)[0])
     shares: dict[int, list[tuple[int, int]]] = {}
+    true: dict[int, Any] = {}
     for rank, training in enumerate(trainings):
-        original = training._own_noise
 
-        def noise(count: int, at: int, size: int, rank: int = rank, original: Any = original) -> Tensor:
+        def noise(count: int, at: int, size: int, rank: int = rank) -> Tensor:
             shares.setdefault(rank, []).append((at, size))
-            drawn: Tensor = original(count, at, size)
+            drawn: Tensor = true[rank](count, at, size)
             return drawn
 
-        training._own_noise = noise
+        true[rank] = replace_function(monkeypatch, training, "own_noise", noise)
     nothing = torch.empty(0, 4), torch.empty(0, dtype=torch.int64)
     together(groups, lambda group: trainings[groups.index(group)].step(*nothing))
     groups[0].close()  # between two steps: nobody is told of it

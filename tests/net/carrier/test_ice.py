@@ -15,10 +15,12 @@ from aioice import ice, stun, turn
 
 from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError
 from duetlink.net.carrier import ice as driver
+from duetlink.net.carrier import takeover
 from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES
 from duetlink.net.carrier.ice import establish_direct, establish_relayed
 from duetlink.net.carrier.ice_signals import read_candidate
 from duetlink.net.carrier.takeover import check_aioice
+from duetlink.net.tunnel.udp_port import UdpPort
 from duetlink.settings import IceServer
 from tests.net.carrier.conftest import Carried, establish_both, make_sessions
 from tests.turn_server import CREDENTIAL, USERNAME, TurnServer
@@ -74,10 +76,36 @@ async def test_a_peer_that_says_nothing_is_not_waited_for_long(monkeypatch: pyte
         await establish_direct(make_sessions()[0])
 
 
-async def test_strangers_do_not_reach_the_tunnel(carry: Any) -> None:
+@pytest.fixture
+def socks(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """Those of the tunnels: each side's leads to the other."""
+    made: list[socket.socket] = []
+
+    def note(sock: socket.socket, **more: Any) -> UdpPort:
+        made.append(sock)
+        return UdpPort(sock, **more)
+
+    monkeypatch.setattr(takeover, "UdpPort", note)
+    return made
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> dict[bool, Any]:
+    """Those of aioice, by whether they are of the side that controls, which is the first one."""
+    made: dict[bool, Any] = {}
+    make = driver.make_connection
+
+    def note(*, controlling: bool) -> Any:
+        made[controlling] = make(controlling=controlling)
+        return made[controlling]
+
+    monkeypatch.setattr(driver, "make_connection", note)
+    return made
+
+
+async def test_strangers_do_not_reach_the_tunnel(carry: Any, socks: list[socket.socket]) -> None:
     carried: Carried = await carry(establish_direct, make_sessions())
-    first: Any = carried.ends[0]
-    host, port = first._pair._pair.protocol.transport._sock.getsockname()
+    host, port = socks[0].getsockname()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         for _ in range(200):
             stranger.sendto(os.urandom(200), (host, port))
@@ -86,13 +114,21 @@ async def test_strangers_do_not_reach_the_tunnel(carry: Any) -> None:
     assert carried.transports[0].receiver.dropped == {}
 
 
-async def test_stun_that_is_none_does_no_harm(carry: Any) -> None:
+async def test_stun_that_is_none_does_no_harm(
+    carry: Any, socks: list[socket.socket], connections: dict[bool, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs: dict[bool, Any] = {}
+    build = ice.Connection.build_request
+
+    def note(connection: Any, pair: Any, nominate: bool) -> Any:
+        pairs[connection.ice_controlling] = pair
+        return build(connection, pair, nominate)
+
+    monkeypatch.setattr(ice.Connection, "build_request", note)
     carried: Carried = await carry(establish_direct, make_sessions())
-    second: Any = carried.ends[1]
-    pair = second._pair._pair
-    sock = pair.protocol.transport._sock  # leads to the first side, as if the peer were hostile
+    sock = socks[1]  # leads to the first side, as if the peer were hostile
     generator = random.Random(3)
-    good = bytes(second._agent.connection.build_request(pair, nominate=True))
+    good = bytes(build(connections[False], pairs[False], True))
     for _ in range(500):
         data = bytearray(good)
         for _ in range(generator.randrange(1, 6)):
@@ -196,10 +232,9 @@ async def test_consent_goes_on_below_the_tunnel(
         one.cancel()
 
 
-async def test_lost_consent_is_told(carry: Any, soon: None) -> None:
+async def test_lost_consent_is_told(carry: Any, soon: None, connections: dict[bool, Any]) -> None:
     carried: Carried = await carry(establish_direct, make_sessions())
-    second: Any = carried.ends[1]
-    await second._agent.connection.close()  # the other side answers no longer
+    await connections[False].close()  # the other side answers no longer
     assert "has not answered" in await carried.ends[0].wait_lost()
 
 
@@ -264,21 +299,19 @@ def test_any_text_is_a_candidate_or_none() -> None:
         read_candidate("".join(text))
 
 
-async def test_more_candidates_than_allowed_are_passed_over(carry: Any) -> None:
+async def test_more_candidates_than_allowed_are_passed_over(connections: dict[bool, Any]) -> None:
     sessions = make_sessions()
     for batch in range(5):
         hosts = [f"10.9.{batch}.{host}" for host in range(1, 41)]
         candidates = [f"1 1 udp 1 {host} 5 typ host" for host in hosts]
         await sessions[1].send(json.dumps({"candidates": candidates}).encode())
-    agent = driver._Agent(sessions[0], relayed=False)
-    connecting = asyncio.ensure_future(agent.connect())
-    while len(agent.connection.remote_candidates) < 60:
+    connecting = asyncio.ensure_future(establish_direct(sessions[0]))
+    while not connections or len(connections[True].remote_candidates) < 60:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
-    assert len(agent.connection.remote_candidates) == 60
+    assert len(connections[True].remote_candidates) == 60
     connecting.cancel()
     await asyncio.gather(connecting, return_exceptions=True)
-    await agent.close()
 
 
 # -- another aioice ------------------------------------------------------------------------------------------

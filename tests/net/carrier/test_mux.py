@@ -16,7 +16,7 @@ from duetlink.net.carrier import mux as mux_module
 from duetlink.net.carrier.frames import MAGIC, MAX_DATA_BYTES, VERSION, Kind, header
 from duetlink.net.carrier.mux import MAX_STREAMS, Mux
 from duetlink.net.carrier.splice import WINDOW_BYTES
-from duetlink.testing.faults import set_constants
+from duetlink.testing.faults import kept_counts, replace_function, set_constants
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -176,13 +176,12 @@ async def test_streams_take_turns(sides: Sides, monkeypatch: pytest.MonkeyPatch)
 
     await sides.open(drink)
     order: list[int] = []
-    original = Mux._send_chunk
 
     def noting(self: Mux, splice: Any) -> None:
         order.append(splice.number)
         original(self, splice)
 
-    monkeypatch.setattr(Mux, "_send_chunk", noting)
+    original = replace_function(monkeypatch, Mux, "send_chunk", noting)
     writers = [(await sides.dial())[1] for _ in range(6)]
     await asyncio.gather(*(send(writer, bytes(8_000_000)) for writer in writers))
     # in the midst of it no stream waits for more than a few turns of the others
@@ -193,9 +192,11 @@ async def test_streams_take_turns(sides: Sides, monkeypatch: pytest.MonkeyPatch)
     assert len(set(middle)) == 6
 
 
-async def test_a_refused_connection_ends_its_stream_only(sides: Sides) -> None:
+async def test_a_refused_connection_ends_its_stream_only(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await sides.open()
-    sides.muxes[1]._flight_port = 1  # nobody listens there
+    set_constants(monkeypatch, sides.muxes[1], flight_port=1)  # nobody listens there
     reader, writer = await sides.dial(0)
     writer.write(b"hello")
     assert await reader.read() == b""
@@ -244,7 +245,8 @@ class Raw:
     async def open(self) -> None:
         self._flight = await asyncio.start_server(echo, "127.0.0.1", 0)
         self.mux = Mux(controlling=True, flight_port=self._flight.sockets[0].getsockname()[1])
-        await asyncio.get_running_loop().create_connection(lambda: self.mux, sock=self._mine)
+        loop = asyncio.get_running_loop()
+        self.transport, _ = await loop.create_connection(lambda: self.mux, sock=self._mine)
 
     async def say(self, *frames: bytes) -> None:
         await asyncio.get_running_loop().sock_sendall(self.theirs, b"".join(frames))
@@ -287,20 +289,18 @@ async def test_a_break_of_the_protocol_ends_the_stream_in_words(
     assert words in await raw.mux.ended
 
 
-async def test_more_than_the_credit_ends_the_stream(raw: Raw) -> None:
-    raw.mux._flight_port = 0  # nothing can be taken meanwhile
-    never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    raw.mux._loop.create_connection = lambda *_: never  # type: ignore[assignment, method-assign]
-    try:
+async def test_more_than_the_credit_ends_the_stream(raw: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    never: asyncio.Future[Any] = loop.create_future()
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "create_connection", lambda *_: never)  # nothing can be taken meanwhile
         await raw.say(HELLO, header(Kind.OPEN, 1))
         chunk = header(Kind.DATA, 1, MAX_DATA_BYTES) + bytes(MAX_DATA_BYTES)
         with contextlib.suppress(OSError):
             for _ in range(WINDOW_BYTES // MAX_DATA_BYTES + 1):
                 await raw.say(chunk)
         assert "without credit" in await raw.mux.ended
-    finally:
-        del raw.mux._loop.create_connection
-        never.cancel()
+    never.cancel()
 
 
 async def test_a_peer_that_opens_and_ends_without_end_takes_no_more_than_its_share(raw: Raw) -> None:
@@ -308,8 +308,8 @@ async def test_a_peer_that_opens_and_ends_without_end_takes_no_more_than_its_sha
     for number in range(1, 4001, 2):
         await raw.say(header(Kind.OPEN, number), header(Kind.END, number))
     await raw.say(header(Kind.OPEN, 4001), header(Kind.DATA, 4001, 3), b"abc")
-    while raw.mux._next_theirs < 4003:
-        assert len(raw.mux._dials) <= 4 * MAX_STREAMS
+    while not (kept := kept_counts(raw.mux))["streams"]:  # the last one stays open
+        assert kept["dials"] <= 4 * MAX_STREAMS
         await asyncio.sleep(0.01)
     assert not raw.mux.ended.done()
 
@@ -318,16 +318,23 @@ async def test_a_peer_that_asks_and_does_not_read_is_cut_off(
     raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_constants(monkeypatch, mux_module, FLOOD_BYTES=2_000)
-    raw.mux._transport.set_write_buffer_limits(high=1_000)  # type: ignore[union-attr]
+    raw.transport.set_write_buffer_limits(high=1_000)
     raw._mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    raw.mux._flight_port = 1  # every opening is answered by an end
+    set_constants(monkeypatch, raw.mux, flight_port=1)  # every opening is answered by an end
+    dialled: list[Any] = []
+
+    async def noting(mux: Mux, splice: Any) -> None:
+        await dial(mux, splice)
+        dialled.append(splice)
+
+    dial = replace_function(monkeypatch, Mux, "dial", noting)
     await raw.say(HELLO)
-    number = 1
+    asked = 0
     with contextlib.suppress(OSError):
         while not raw.mux.ended.done():
-            await raw.say(header(Kind.OPEN, number))
-            number += 2
-            while not raw.mux.ended.done() and (raw.mux._next_theirs < number or raw.mux._streams):
+            await raw.say(header(Kind.OPEN, 1 + 2 * asked))
+            asked += 1
+            while not raw.mux.ended.done() and len(dialled) < asked:
                 await asyncio.sleep(0)
     assert await raw.mux.ended == "the peer asks faster than it reads the answers"
 

@@ -12,10 +12,10 @@ import pytest
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LinkClosed, PathUnavailable
 from duetlink.net.link.link import Link
-from duetlink.net.streams.frames import ACCEPT, Frame
+from duetlink.net.streams.frames import ACCEPT, Frame, Parcel
 from duetlink.net.streams.stream import WINDOW_BYTES, Stream
 from duetlink.settings import Settings
-from duetlink.testing.faults import end_of, inlet_of, outlet_of
+from duetlink.testing.faults import end_of, hang_up, inlet_of, kept_counts, outlet_of
 
 MIB = 1024 * 1024
 
@@ -68,8 +68,7 @@ async def cut_tcp(link: Link, far: Link) -> None:
         raise PathUnavailable("the cable was cut")
 
     path.open = fail  # type: ignore[method-assign]
-    server = far._server.result()
-    await asyncio.to_thread(server._doorkeeper.hang_up, far._subject)
+    await asyncio.to_thread(hang_up, far)
 
 
 async def test_a_stream_goes_on_by_another_path_and_nothing_is_lost(make_pair: Any) -> None:
@@ -134,7 +133,7 @@ async def test_a_path_that_says_nothing_is_left_with_more_patience_each_time(
     opening = asyncio.ensure_future(one.streams.open("echo"))
     with pytest.raises(PathUnavailable, match=r"no path to the peer works .*nothing came over it"):
         await opening
-    assert inlet_of(one.streams)._patience_s == {"tcp": 0.4, "channel": 0.4}
+    assert kept_counts(inlet_of(one.streams))["patience_s"] == 2  # both were found out
     for name in ("tcp", "channel"):
         del one.ladder.named(name).follow
     await round_trips(await one.streams.open("echo"), [10])
@@ -185,8 +184,8 @@ async def test_an_acceptance_that_crosses_with_a_cancellation_is_no_violation(ma
     link, _ = await make_pair(Settings(only=("tcp",)))
     opening = asyncio.ensure_future(link.streams.open("nobody takes this"))
     await asyncio.sleep(0)
-    number = next(iter(link.streams._opening))
     opening.cancel()
-    link.streams._take(Frame(ACCEPT, number, WINDOW_BYTES))
+    inlet = inlet_of(link.streams)
+    inlet.take(Parcel(inlet.arrived + 1, 0, [Frame(ACCEPT, 2, WINDOW_BYTES)]))
     with pytest.raises(asyncio.CancelledError):
         await opening
