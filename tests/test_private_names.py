@@ -13,8 +13,6 @@ HERE = Path(__file__).parent
 
 ALLOWED = {
     "duet": 23,
-    "groups": 19,
-    "net/link": 19,
 }
 
 # of Jupyter, of named tuples, of torch, pandas, pytest and aiohttp

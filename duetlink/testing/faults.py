@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # a test of codecs needs no torch
     from duetlink.errors import LinkClosed
     from duetlink.groups.group import Group
     from duetlink.groups.life import GroupLife
+    from duetlink.groups.mesh import Mesh
     from duetlink.groups.rounds import Rounds
     from duetlink.groups.secure.masked_round import MaskedRound
     from duetlink.groups.secure.residue_sum import ResidueSum
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # a test of codecs needs no torch
     from duetlink.net.paths.flight_path import FlightPath
     from duetlink.net.streams.inlet import Inlet
     from duetlink.net.streams.outlet import Outlet
+    from duetlink.net.streams.stream import Stream
     from duetlink.net.streams.streams import Streams
 
 T = TypeVar("T")
@@ -196,6 +198,11 @@ async def close_rooms(kept: Reuse) -> None:
 def server_of(link: Link) -> asyncio.Future[FlightServer]:
     """The server that a link shares with others of its endpoint."""
     return link._server
+
+
+async def stream_to(mesh: Mesh, rank: int) -> Stream:
+    """The stream of messages to a member, for bytes that a mesh does not send."""
+    return await mesh._stream(rank)
 
 
 def hang_up(link: Link) -> None:

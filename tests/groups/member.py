@@ -17,6 +17,7 @@ import time
 from typing import Any
 
 import numpy as np
+import pytest
 
 import duetlink
 from duetlink.errors import PeerLost
@@ -24,6 +25,7 @@ from duetlink.groups.life import GroupLife
 from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.mesh import Mesh
 from duetlink.settings import Settings
+from duetlink.testing.faults import replace_function
 
 QUICK = Settings(heartbeat_interval_s=0.2, heartbeat_timeout_s=2.0, reconnect_timeout_s=2.0, only=("tcp",))
 
@@ -44,14 +46,13 @@ def die_in_the_middle(after: int) -> None:
 
 def note_losses(times: dict[str, float]) -> None:
     """Write down when this member first knows that another is lost, by its own link or by a word."""
-    original = GroupLife._revoke
 
     def revoke(self: GroupLife, epoch: Epoch, lost: int | None, leaves: bool) -> None:
         if lost is not None:
             times.setdefault("known", time.monotonic())
         original(self, epoch, lost, leaves)
 
-    GroupLife._revoke = revoke  # type: ignore[method-assign]
+    original = replace_function(pytest.MonkeyPatch(), GroupLife, "revoke", revoke)
 
 
 def main() -> None:

@@ -6,16 +6,18 @@ import asyncio
 import dataclasses
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import duetlink
 from duetlink import errors
 from duetlink.groups.group import Group
+from duetlink.groups.meeting.door import Door
 from duetlink.groups.membership import events
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.settings import Settings
-from duetlink.testing.faults import life_of, run_inside
+from duetlink.testing.faults import life_of, replace_function, run_inside
 
 from .conftest import QUICK, TIMEOUT_S, MakeGroup, together, until
 
@@ -105,12 +107,22 @@ def test_shut_doors_stay_shut_at_the_next_host(make_group: MakeGroup, external: 
         duetlink.group(groups[1].code, settings=external)
 
 
-def test_the_code_of_a_group_lives_for_as_long_as_the_group_does(make_group: MakeGroup) -> None:
+def test_the_code_of_a_group_lives_for_as_long_as_the_group_does(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seats = {"begun": 0, "ended": 0}
+
+    async def note(door: Door, *seat: Any) -> None:
+        seats["begun"] += 1
+        try:
+            await wait_at(door, *seat)
+        finally:
+            seats["ended"] += 1
+
+    wait_at = replace_function(monkeypatch, Door, "wait_at", note)
     settings = dataclasses.replace(QUICK, code_lifetime_s=4.0)
     groups = make_group(2, settings=settings)
-    door = life_of(groups[0]).entrance._door
-    assert door is not None
-    first = set(door._waiting)
-    until(lambda: door._waiting and not first & door._waiting)  # the time of its seat is over
+    before = seats["ended"]
+    until(lambda: before < seats["ended"] < seats["begun"])  # the time of its seat is over
     with pytest.raises(errors.GroupFull):
         duetlink.group(groups[1].code, settings=settings)

@@ -22,7 +22,7 @@ from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Prepare, to_wire
 from duetlink.net.signaling import SessionCode
 from duetlink.net.signaling.wordlist import EVEN, ODD
-from duetlink.testing.faults import life_of, run_inside
+from duetlink.testing.faults import life_of, run_inside, stream_to
 
 from .conftest import QUICK, TIMEOUT_S, MakeGroup, together, until
 
@@ -357,7 +357,7 @@ def test_a_member_that_sends_no_messages_of_an_operation_is_put_out(make_group: 
     assert epoch is not None
 
     async def spoil() -> None:
-        stream = await epoch.mesh._stream(0)
+        stream = await stream_to(epoch.mesh, 0)
         await stream.send(b"no head of a message", memoryview(b""))
 
     run_inside(groups[2], spoil())

@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -207,8 +208,14 @@ async def test_a_newcomer_takes_no_seat_that_cannot_be(network: Network) -> None
         assert life.standing is None, what
 
 
-def test_what_is_nested_deeper_than_python_reads_is_the_members_error() -> None:
+async def test_what_is_nested_deeper_than_python_reads_is_the_members_error() -> None:
     deep = b"[" * 100_000
+
+    class Hostile:
+        async def all_gather_bytes(self, mine: bytes, *, call: str) -> list[bytes]:
+            return [mine, deep]
+
+    collectives: Any = Hostile()
     with pytest.raises(RemoteProtocolError, match="digests that cannot be read"):
-        shared_state._read(deep)
+        await shared_state.sync(collectives, np.zeros(1), "a.py:1")
     assert host_memory.open_others([deep], 1) is None

@@ -15,6 +15,8 @@ import pytest
 from duetlink.errors import LinkClosed, PeerLost
 from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.open_epoch import OpenEpoch
+from duetlink.groups.running import Running
 from tests.groups.memory_links import MemoryMember, Network, grown
 
 SIZE = 4
@@ -121,12 +123,19 @@ async def test_a_member_that_never_comes_is_waited_for_as_long_as_patience_says(
 
 
 async def test_what_a_member_still_ran_when_it_left_says_that_this_side_closed_the_group(
-    network: Network,
+    network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     members = await group(network, patience_s=0.0)
+    begun, begin = asyncio.Event(), Running.begin
+
+    async def note(running: Running) -> OpenEpoch:
+        epoch = await begin(running)
+        begun.set()
+        return epoch
+
+    monkeypatch.setattr(Running, "begin", note)
     running = asyncio.ensure_future(add(members[1]))
-    while not members[1].life.running._count:
-        await asyncio.sleep(0)
+    await asyncio.wait_for(begun.wait(), LIMIT_S)
     async with asyncio.timeout(LIMIT_S):
         await members[1].close()
         with pytest.raises(LinkClosed, match="this side closed the group") as found:

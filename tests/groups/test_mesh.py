@@ -15,6 +15,7 @@ from duetlink.groups.transport import Transport
 from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
+from duetlink.testing.faults import stream_to
 from duetlink.testing.transports import TransportContract
 from tests.groups.memory_links import MOST_WAITING, Network
 
@@ -87,7 +88,7 @@ async def test_a_member_that_breaks_the_protocol_is_found_out_and_nobody_else_di
     for number, (messages, kind, words) in enumerate(cases, 10):
         violations: list[Any] = []
         meshes = meshed(links, 3, number, violations)
-        hostile = await meshes[2]._stream(0)
+        hostile = await stream_to(meshes[2], 0)
         for head, body in messages:
             epoch, rank, index = HEAD.unpack(head[: HEAD.size]) if len(head) >= HEAD.size else (None, 0, 0)
             right = HEAD.pack(epoch or number, rank, index) + head[HEAD.size :] if epoch is not None else head
@@ -103,7 +104,7 @@ async def test_a_member_that_breaks_the_protocol_is_found_out_and_nobody_else_di
 
 async def test_what_is_repeated_is_refused(make_pair: Any) -> None:
     meshes = meshed(await linked(make_pair, 2), 2, 3, [])
-    hostile = await meshes[1]._stream(0)
+    hostile = await stream_to(meshes[1], 0)
     for _ in range(2):
         await hostile.send(HEAD.pack(3, 1, 0) + b"pay", memoryview(b""))
     assert (await meshes[0].receive(1)).head == b"pay"

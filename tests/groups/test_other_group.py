@@ -13,6 +13,7 @@ from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.membership.schema_pb2 import GroupMessage
 from duetlink.net.signaling import SessionCode
+from duetlink.testing.faults import stream_to
 from tests.groups.conftest import QUICK, MakeGroup, together
 from tests.groups.memory_links import MemoryLink, MemoryMember, MemoryStream, Network, grown
 
@@ -66,7 +67,7 @@ async def test_frames_of_another_group_put_out_whoever_repeats_them(
     assert await sums(second) == [3] * 3
     epoch: Any = second[2].life.open_epoch
     mesh = epoch.mesh
-    stream = await mesh._stream(0)
+    stream = await stream_to(mesh, 0)
     head, body = frames[of]
     await stream.send(head, memoryview(body))
     found = await sums(second[:2])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,22 +52,22 @@ class Caller:
 
     def __init__(self, member: MemoryMember) -> None:
         self.member, self.part = member, Count()
-        unused: Any = None
-        self.rounds = Rounds(member.life, member.exit, unused, _note, self.part, quorum=None, grace_s=30.0)
+        self._work: list[Coroutine[Any, Any, None]] = []
+        thread: Any = SimpleNamespace(run=self._work.append)
+        self.rounds = Rounds(member.life, member.exit, thread, _note, self.part, quorum=None, grace_s=30.0)
 
     async def run(self) -> tuple[int, int]:
         """How many rounds there were, and the state after them."""
         rounds = self.rounds
-        self.serving = self.member.life.serve(rounds._serve())
-        await rounds._until(lambda: rounds._is_open)
+        await self._call(rounds.open)
         while rounds.number < ROUNDS:
-            rounds._gives = True
-            self.member.life.stir()
-            await rounds._until(lambda: not rounds._gives)
-        rounds._is_done = True
-        self.member.life.stir()
-        await rounds._until(lambda: False)
+            await self._call(rounds.give)
+        await self._call(rounds.finish)
         return rounds.number, self.part.total
+
+    async def _call(self, method: Callable[[], None]) -> None:
+        method()
+        await self._work.pop()
 
 
 async def come_late(member: MemoryMember, founder: MemoryMember) -> tuple[int, int]:

@@ -108,10 +108,9 @@ def stop(code: CodeType, names: dict[str, Any]) -> str | None:
 
 def walk_of(group: Group, others: list[Group], call: Callable[[Group], object]) -> Walk:
     """That of a call of `group`, for which the others wait."""
-    loop = group._thread.loop
 
-    async def tasks() -> set[asyncio.Task[Any]]:
-        return asyncio.all_tasks()
+    async def inside() -> tuple[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]]:
+        return asyncio.get_running_loop(), asyncio.all_tasks()
 
     def waits(other: Group) -> bool:
         now = other.status().operation
@@ -120,7 +119,8 @@ def walk_of(group: Group, others: list[Group], call: Callable[[Group], object]) 
     with ThreadPoolExecutor(len(others)) as pool:
         waiting = [pool.submit(call, other) for other in others]
         until(lambda: all(map(waits, others)))
-        walk, is_hooked = Walk(run_inside(group, tasks())), threading.Event()
+        loop, tasks = run_inside(group, inside())
+        walk, is_hooked = Walk(tasks), threading.Event()
         threading.setprofile(walk)
 
         def hook() -> None:

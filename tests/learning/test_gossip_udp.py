@@ -113,8 +113,10 @@ def test_what_no_member_has_sent_is_dropped() -> None:
     assert posts[1].receive(5.0) == [(0, b"secret words")]
     assert posts[1].forged == len(forged)
     assert posts[0].receive(0.05) == []
-    for each in (*posts, recorded, socks[2]):
-        each.close()
+    for post in posts:
+        post.close()
+    for sock in (recorded, socks[2]):
+        sock.close()
 
 
 def test_a_member_that_moves_is_answered_where_it_is() -> None:

@@ -305,7 +305,7 @@ def test_every_rule_is_of_some_use(library: str, allowed: Allowed) -> None:
     data = some_data(chance, 20)
     missing = []
     for operation in operations(library):
-        for _ in range(20):
+        for _ in range(60):
             scientist = Scientist(library, allowed, chance)
             scientist.columns()
             for _ in range(12):

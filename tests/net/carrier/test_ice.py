@@ -93,7 +93,7 @@ def socks(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
 def connections(monkeypatch: pytest.MonkeyPatch) -> dict[bool, Any]:
     """Those of aioice, by whether they are of the side that controls, which is the first one."""
     made: dict[bool, Any] = {}
-    make = driver.make_connection
+    make = takeover.make_connection
 
     def note(*, controlling: bool) -> Any:
         made[controlling] = make(controlling=controlling)

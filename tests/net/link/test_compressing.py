@@ -149,8 +149,7 @@ async def test_a_change_that_nobody_waits_for_any_more_is_on_both_sides_or_on_ne
 
 
 async def test_a_peer_cannot_set_a_version(pair: tuple[Link, Link]) -> None:
-    initiator = next(side for side in pair if side.agreement._initiator)
-    other = next(side for side in pair if side is not initiator)
+    initiator, other = pair
     with pytest.raises(LocalProtocolError, match="names no fields"):
         await other.rpc.call(pb.CompressionChange(fields=b'{"version": 7}'), pb.Done)
     assert initiator.agreement.compression.version == 0
@@ -163,7 +162,7 @@ async def test_a_peer_cannot_set_a_version(pair: tuple[Link, Link]) -> None:
 async def test_a_peer_that_asks_for_nonsense_hears_why(
     pair: tuple[Link, Link], fields: bytes, why: str
 ) -> None:
-    other = next(side for side in pair if not side.agreement._initiator)
+    _, other = pair
     with pytest.raises(ValueRefused, match=why):
         await other.rpc.call(pb.CompressionChange(fields=fields), pb.Done)
 

@@ -10,6 +10,7 @@ import threading
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from pyarrow import flight
 
@@ -21,7 +22,7 @@ from duetlink.net.flight.sending import Order
 from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
-from duetlink.testing.faults import context_of, flight_client, server_of
+from duetlink.testing.faults import arrow_client, context_of, flight_client, server_of
 
 MIB = 1024 * 1024
 TCP = Settings(only=("tcp",))
@@ -58,9 +59,8 @@ def client_of(link: Link) -> FlightClient:
 
 
 async def test_three_peers_share_one_server_and_get_their_own(make_pair: Any) -> None:
-    endpoint, near, far = await three_peers(make_pair)
-    (server,) = [await starting for starting in endpoint._servers.values()]
-    assert {(await server_of(link)).port for link in near} == {server.port}
+    _, near, far = await three_peers(make_pair)
+    assert len({(await server_of(link)).port for link in near}) == 1
     bodies = [body(MIB + number) for number in range(3)]
     for (array, out), sender, receiver in zip(bodies, near, far, strict=True):
         arrived = await receiver.imports.pull("x", await sender.exports.offer("x", out), 1 << 40)
@@ -152,7 +152,7 @@ async def test_a_peer_that_does_not_read_loses_its_connection_when_its_link_clos
     client = FlightClient(
         "127.0.0.1", server.port, context.client, context.peer_certificate_pem, context.decoding
     )
-    reader = client._client.do_get(flight.Ticket(ticket.flight))
+    reader = arrow_client(client).do_get(flight.Ticket(ticket.flight))
     reader.read_chunk()  # and no more: the stream is stuck in flow control
     await near[0].close()
     bound = asyncio.get_running_loop().call_later(10, reader.cancel)  # which is another error
@@ -169,7 +169,8 @@ async def test_a_peer_that_keeps_all_its_calls_waiting_keeps_nobody_else(make_pa
     _, near, far = await three_peers(make_pair)
     ends = [threading.Event() for _ in range(20)]
     loop = asyncio.get_running_loop()
-    blocked = [loop.run_in_executor(near[0]._waiting, end.wait) for end in ends]
+    waiting = context_of(near[0].ladder.named("tcp")).waiting
+    blocked = [loop.run_in_executor(waiting, end.wait) for end in ends]
     try:
         array, out = body(MIB)
         arrived = await asyncio.wait_for(
@@ -233,7 +234,11 @@ async def test_a_link_that_nobody_may_dial_is_not_on_the_server_that_everybody_c
     assert (await server_of(near)).port != (await server_of(hidden)).port
     with socket.create_connection(("127.0.0.1", (await server_of(hidden)).port), 5) as inside:
         assert inside.getpeername()[0] == "127.0.0.1"
-    assert sorted(host for host, _ in endpoint._servers) == ["127.0.0.1", "::"]
+    ports = {(await server_of(link)).port for link in (near, hidden)}
+    sockets = psutil.Process().net_connections("tcp")
+    listening = [each.laddr for each in sockets if each.status == psutil.CONN_LISTEN]
+    hosts = [ip.removeprefix("::ffff:") for ip, port in listening if port in ports]
+    assert sorted(hosts) == ["127.0.0.1", "::"]
 
 
 @pytest.mark.parametrize("path", ["tcp", "local"])

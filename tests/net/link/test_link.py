@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.envelope import pack
+from duetlink.base.wire.fragments import Reassembler
 from duetlink.errors import (
     AssetChanged,
     CallTimeout,
@@ -28,9 +30,10 @@ from duetlink.net.flight.client import FlightClient
 from duetlink.net.link.imports import MAX_TRIES
 from duetlink.net.link.link import Link
 from duetlink.net.paths import ladder
+from duetlink.net.peer import channel
 from duetlink.net.peer.rpc import MAX_CALLS
 from duetlink.settings import Settings
-from duetlink.testing.faults import end_of, flight_client, send_control, send_frame
+from duetlink.testing.faults import cut_link, end_of, flight_client, send_control, send_frame
 
 MIB = 1024 * 1024
 ANY = 1 << 40
@@ -179,9 +182,11 @@ async def test_text_on_the_control_channel_ends_the_link(make_pair: Any) -> None
     assert "text" in str(await asyncio.wait_for(end_of(victim), 60))
 
 
-async def test_an_oversized_message_ends_the_link_before_it_is_kept(make_pair: Any) -> None:
+async def test_an_oversized_message_ends_the_link_before_it_is_kept(
+    make_pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "Reassembler", partial(Reassembler, 100_000))
     attacker, victim = await make_pair(ONE_PATH)
-    victim._lifeline.control._channel._reassembler._limit_bytes = 100_000
     send_control(attacker, bytes(200_000))
     assert "over 100000 bytes" in str(await asyncio.wait_for(end_of(victim), 60))
 
@@ -400,9 +405,7 @@ async def test_a_silent_peer_is_noticed(make_pair: Any) -> None:
     settings = Settings(heartbeat_interval_s=0.05, heartbeat_timeout_s=0.3)
     one, other = await make_pair(settings)
     started_s = time.monotonic()
-    other._lifeline.control.detach()  # hears and says nothing any more
-    for task in other._lifeline._tasks:
-        task.cancel()
+    cut_link(other)
     error = await asyncio.wait_for(end_of(one), 10)
     assert isinstance(error, PeerLost)
     assert "silent" in str(error)

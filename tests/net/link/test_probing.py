@@ -2,22 +2,78 @@
 
 from __future__ import annotations
 
-from duetlink.net.link.probing import _speed
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.net.link import probing
 from duetlink.net.paths.ladder import Speed
 
+Arrivals = list[tuple[float, int]]
 
-def test_what_came_before_the_path_had_settled_does_not_count() -> None:
+
+class Landing:
+    position_bytes = 0
+
+    def __init__(self, size_bytes: int, count: Any) -> None:
+        self.count = count
+
+    def stop(self) -> None:
+        pass
+
+    discard = stop
+
+
+class Rpc:
+    def handle(self, kind: Any, handler: Any) -> None:
+        pass
+
+    async def call(self, query: Any, reply: Any) -> pb.TransferOffer:
+        return pb.TransferOffer(size_bytes=1)
+
+    def tell_nowait(self, message: Any) -> None:
+        pass
+
+
+async def measured(arrivals: Arrivals, alone: bool) -> Speed | None:
+    """What a probe says where so many bytes have come until each of these moments."""
+
+    class Path:
+        name = "tcp"
+        now_s = 0.0
+
+        async def fetch(self, ticket: Any, landing: Landing) -> None:
+            for self.now_s, landing.position_bytes in arrivals:
+                landing.count(0, 0)
+
+    path: Any = Path()
+    unused: Any = None
+    rpc: Any = Rpc()
+    traffic: Any = SimpleNamespace(busy=not alone)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probing, "Landing", Landing)
+        patch.setattr(probing, "time", SimpleNamespace(monotonic=lambda: path.now_s))
+        return await probing.Prober(rpc, unused, traffic).measure(path)
+
+
+async def test_what_came_before_the_path_had_settled_does_not_count() -> None:
     slow_start = [(0.0, 0), (0.1, 1000)]
-    assert _speed([*slow_start, (0.2, 5000), (0.3, 15_000)], True) == Speed(10_000 / (0.3 - 0.2), True)
+    assert await measured([*slow_start, (0.2, 5000), (0.3, 15_000)], True) == Speed(
+        10_000 / (0.3 - 0.2), True
+    )
 
 
-def test_of_a_short_one_the_second_half_counts() -> None:
-    assert _speed([(0.0, 0), (0.05, 1000), (0.0625, 8000), (0.125, 16_000)], False) == Speed(128_000, False)
+async def test_of_a_short_one_the_second_half_counts() -> None:
+    assert await measured([(0.0, 0), (0.05, 1000), (0.0625, 8000), (0.125, 16_000)], False) == Speed(
+        128_000, False
+    )
 
 
-def test_few_arrivals_are_better_than_none() -> None:
-    assert _speed([], True) is None
-    assert _speed([(0.0, 1000)], True) is None
-    assert _speed([(1.0, 1000), (1.0, 2000)], True) is None
-    assert _speed([(1.0, 1000), (1.125, 9000)], True) == Speed(64_000, True)
-    assert _speed([(1.0, 1000), (1.5, 9000)], True) == Speed(16_000, True)
+async def test_few_arrivals_are_better_than_none() -> None:
+    assert await measured([], True) is None
+    assert await measured([(0.0, 1000)], True) is None
+    assert await measured([(1.0, 1000), (1.0, 2000)], True) is None
+    assert await measured([(1.0, 1000), (1.125, 9000)], True) == Speed(64_000, True)
+    assert await measured([(1.0, 1000), (1.5, 9000)], True) == Speed(16_000, True)

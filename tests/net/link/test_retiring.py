@@ -16,11 +16,11 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import AssetChanged, TicketRefused
 from duetlink.net.flight.body import Landing, Outgoing
 from duetlink.net.flight.sending import Order
-from duetlink.net.link.exports import _REMEMBERED
+from duetlink.net.link import exports
 from duetlink.net.paths.base import Path
 from duetlink.net.paths.tcp import TcpPath
 from duetlink.settings import Settings
-from duetlink.testing.faults import open_exports
+from duetlink.testing.faults import kept_counts, open_exports, set_constants
 
 MIB = 1024 * 1024
 ANY = 1 << 40
@@ -114,12 +114,15 @@ async def test_an_offer_whose_source_is_retired_while_its_ticket_is_made_is_not_
     assert not any(export.sources for export in open_exports(sender).values())
 
 
-async def test_what_was_retired_is_not_remembered_for_ever(pair: Any) -> None:
+async def test_what_was_retired_is_not_remembered_for_ever(
+    pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, sender = pair
-    for _ in range(_REMEMBERED + 10):
+    set_constants(monkeypatch, exports, REMEMBERED=20)
+    for _ in range(30):
         await sender.exports.offer("ages", body_of(), sources=SOURCES)
         sender.exports.retire("ages", 1, WHY)
-    assert len(sender.exports._retired) == _REMEMBERED
+    assert kept_counts(sender.exports)["retired"] == 20
 
 
 async def test_memory_that_was_given_up_is_no_fault_of_the_path(
