@@ -23,13 +23,17 @@ if TYPE_CHECKING:  # a test of codecs needs no torch
     from duetlink.compute.worker.process import Room
     from duetlink.compute.worker.program import ProgramDesk
     from duetlink.data.codecs.base import Codec
+    from duetlink.data.codecs.gradients.compressor import GradientCompressor
+    from duetlink.data.values.base import Encoded
     from duetlink.duet.answering.inbox import Inbox
     from duetlink.duet.answering.incoming import Incoming
+    from duetlink.duet.answering.job_intake import JobIntake
     from duetlink.duet.answering.requests import Request
     from duetlink.duet.answering.reuse import Reuse
     from duetlink.duet.answering.runner import Runner
     from duetlink.duet.duet import Duet
     from duetlink.duet.life import Life
+    from duetlink.duet.objects.decoding import Decoding
     from duetlink.errors import LinkClosed
     from duetlink.groups.group import Group
     from duetlink.groups.life import GroupLife
@@ -164,6 +168,23 @@ def use_codec(patch: pytest.MonkeyPatch, codec: Codec) -> None:
 def forget_codecs() -> None:
     """Let codecs be found by their entry points anew, and forget those that were registered."""
     registry._table.cache_clear()
+
+
+def arriving_bytes(intake: JobIntake) -> int:
+    """The room that what is on its way to the owner's requests takes."""
+    return intake._arriving_bytes
+
+
+async def looked_at_result(encoded: Encoded, decoding: Decoding) -> Encoded:
+    """What a function gave, with what the owner's side finds out of it."""
+    from duetlink.duet.answering import job_run
+
+    return await job_run._looked_at(encoded, decoding)
+
+
+def gradients_of(duet: Duet) -> GradientCompressor:
+    """What compresses the gradients that a duet shares."""
+    return duet._offering._gradients.by(link_of(duet).agreement.compression)
 
 
 def mapped_assets(desk: ProgramDesk) -> dict[tuple[str, int], memoryview]:

@@ -174,11 +174,17 @@ async def test_where_no_process_can_start_only_flat_values_are_taken(monkeypatch
     await decoding.close()
 
 
-async def test_closing_ends_what_is_tried() -> None:
+async def test_closing_ends_what_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, call = asyncio.Event(), Room.call
+
+    async def note(room: Room, *asked: Any, **more: Any) -> Any:
+        begun.set()
+        return await call(room, *asked, **more)
+
+    monkeypatch.setattr(Room, "call", note)
     decoding = Decoding(GIB)
     trying = asyncio.ensure_future(decoding.decode(body_of(np.array(["a"])), values.Room(GIB)))
-    while decoding._room is None and not trying.done():
-        await asyncio.sleep(0)
+    await asyncio.wait_for(begun.wait(), 60)
     await decoding.close()
     with pytest.raises(errors.ValueRefused, match="this duet is closed"):
         await trying

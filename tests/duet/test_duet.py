@@ -23,7 +23,9 @@ from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.pointer import Pointer, ReceivedObject
 from duetlink.duet.duet import Duet
 from duetlink.duet.store import Asset
-from duetlink.testing.faults import life_of
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.paths.local import LocalPath
+from duetlink.testing.faults import life_of, run_inside
 
 Pair = tuple[Duet, Duet]
 
@@ -262,14 +264,20 @@ def test_a_new_revision_denies_requests_for_the_old_and_needs_a_new_yes(duets: P
         pending.result(10)
 
 
-def test_an_object_placed_in_shared_memory_before_a_change_leaves_as_it_was_shared(duets: Pair) -> None:
+def test_an_object_placed_in_shared_memory_before_a_change_leaves_as_it_was_shared(
+    duets: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner, scientist = duets
+    placed, prepare = threading.Event(), LocalPath.prepare
+
+    async def note(path: LocalPath, outgoing: Outgoing) -> None:
+        await prepare(path, outgoing)
+        placed.set()
+
+    monkeypatch.setattr(LocalPath, "prepare", note)
     array = np.zeros(100_000)
     owner.share(array, "x")
-    link = life_of(owner).link
-    assert link is not None
-    placed = link.ladder.named("local")._placed  # type: ignore[attr-defined]
-    until(lambda: len(placed) == 1 and all(one.done() for one in list(placed.values())))
+    assert placed.wait(10)
     array[:] = 1
     answering(owner, lambda request: request.approve())
     assert np.all(pointer(scientist, "x").get(timeout_s=10) == 0)
@@ -279,7 +287,7 @@ def test_an_object_changed_in_place_after_sharing_does_not_leave(make_duets: Any
     owner, scientist = make_duets(prepare_limit_bytes=1)
     array = np.zeros(1_000_000)
     owner.share(array, "x")
-    until(lambda: life_of(owner).catalogue.mine["x"].content._outgoing.done())
+    run_inside(owner, life_of(owner).catalogue.mine["x"].content.outgoing())
     array[5] = 1
     told: list[BaseException] = []
 

@@ -24,7 +24,7 @@ from duetlink.duet.objects.catalogue import Mine
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.job_log import JobLog
 from duetlink.settings import Settings
-from duetlink.testing.faults import set_constants
+from duetlink.testing.faults import arriving_bytes, looked_at_result, set_constants
 
 
 def message(**changes: Any) -> pb.Job:
@@ -143,7 +143,7 @@ async def test_a_message_that_is_no_function_is_refused(name: str) -> None:
     with pytest.raises(error) as caught:
         await intake.function(sent)
     assert type(caught.value) is error
-    assert intake._arriving_bytes == 0
+    assert arriving_bytes(intake) == 0
 
 
 async def test_a_letter_beyond_ascii_is_named_with_its_place_before_a_request_is_shown() -> None:
@@ -259,10 +259,10 @@ async def test_what_a_result_is_this_side_finds_out_itself() -> None:
     encoded = values.encode([1, 2, 3])
     body = memoryview(b"".join(encoded.segments))
     claimed = Summary("float", "one number", len(body), 1)
-    looked_at = await job_run._looked_at(Encoded((body,), len(body), claimed), Decoding(1 << 30))
+    looked_at = await looked_at_result(Encoded((body,), len(body), claimed), Decoding(1 << 30))
     assert looked_at.summary == Summary("list", "3 items", len(body), 3)
     with pytest.raises(errors.WorkerUnavailable, match="is no value"):
-        await job_run._looked_at(Encoded((memoryview(b"DLV1 no value"),), 13, claimed), Decoding(1 << 30))
+        await looked_at_result(Encoded((memoryview(b"DLV1 no value"),), 13, claimed), Decoding(1 << 30))
 
 
 async def test_of_a_result_that_is_too_large_to_be_looked_at_nobody_counts_the_elements(
@@ -270,4 +270,4 @@ async def test_of_a_result_that_is_too_large_to_be_looked_at_nobody_counts_the_e
 ) -> None:
     set_constants(monkeypatch, job_run, LOOKED_AT_BYTES=10)
     encoded = values.encode([1, 2, 3])
-    assert (await job_run._looked_at(encoded, Decoding(1 << 30))).summary.elements is None
+    assert (await looked_at_result(encoded, Decoding(1 << 30))).summary.elements is None

@@ -24,7 +24,7 @@ from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
 from duetlink.settings import Settings
-from duetlink.testing.faults import life_of, runner_of
+from duetlink.testing.faults import life_of, runner_of, set_constants
 from tests.duet.test_duet import until
 
 REAL = np.array([10.0, 20.0, 30.0, 40.0])
@@ -404,13 +404,14 @@ def test_it_is_approved_until_a_moment(two: Pairing) -> None:
     assert pending.result(10) == 4
     again, _ = two.submit(count, two.ages)
     assert again.result(20) == 4
-    two.owner.policies._book.now = lambda: now + datetime.timedelta(hours=2)
+    book = life_of(two.owner).inbox.policies
+    book.now = lambda: now + datetime.timedelta(hours=2)
     try:
         later, waiting = two.submit(count, two.ages)
         assert waiting.state == "pending"
         waiting.deny()
     finally:
-        two.owner.policies._book.now = lambda: datetime.datetime.now().astimezone()
+        book.now = lambda: datetime.datetime.now().astimezone()
     with pytest.raises(errors.RequestDenied):
         later.result(10)
 
@@ -785,7 +786,8 @@ def test_what_a_policy_has_run_waits_for_the_grid_and_meanwhile_for_a_person(
             await asyncio.sleep(0.01)
 
     runner = runner_of(two.owner)
-    monkeypatch.setattr(runner, "_pace", Pace(3600.0, lambda: 7200.0 if due.is_set() else 0.0, sleep))
+    pace = Pace(3600.0, lambda: 7200.0 if due.is_set() else 0.0, sleep)
+    set_constants(monkeypatch, runner, pace=pace)
     pending, request = two.submit(count, two.ages)
     by_hand, other = two.submit(count, two.share(REAL[:3], "three", MOCK))
     assert request.lineage is not None
@@ -816,7 +818,7 @@ def test_it_is_pending_once_what_it_needs_is_kept(two: Pairing, monkeypatch: pyt
             raise errors.StateUnavailable("no space is left")  # it is pending all the same
 
     asked, kept = threading.Event(), threading.Event()
-    monkeypatch.setattr(runner_of(two.owner), "_persistence", Disk())
+    set_constants(monkeypatch, runner_of(two.owner), persistence=Disk())
     pending = two.scientist.remote(count)(two.ages).submit("why")
     assert asked.wait(20)
     assert pending.state == "asking"

@@ -16,7 +16,7 @@ from duetlink.data.tuning import Compression
 from duetlink.duet.objects.offering import Gradients
 from duetlink.errors import SettingError, UnsupportedValue, ValueRefused
 from duetlink.settings import Settings
-from duetlink.testing.faults import link_of
+from duetlink.testing.faults import gradients_of, link_of
 
 NETWORK = Settings(only=("channel",), heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6)
 SMALL = dataclasses.replace(NETWORK, max_received_bytes=50_000)
@@ -51,7 +51,7 @@ def total(count: int) -> Array:
 
 def left_out(duet: duetlink.Duet) -> Array:
     """Of the one tensor that a duet has sent."""
-    state = duet._offering._gradients.by(link_of(duet).agreement.compression).state_dict()
+    state = gradients_of(duet).state_dict()
     (residual,) = [array for key, array in state.items() if key.startswith("residual/")]
     return np.asarray(residual, np.float32)
 

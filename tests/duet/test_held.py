@@ -12,7 +12,7 @@ import pytest
 from duetlink import Policy, errors
 from duetlink.duet.answering import queue
 from duetlink.duet.duet import Duet
-from duetlink.testing.faults import runner_of
+from duetlink.testing.faults import kept_counts, runner_of
 from tests.conftest import DuetPair, MakeDuets
 from tests.duet.test_duet import pointer, until
 from tests.duet.test_many_duets import settled
@@ -106,7 +106,7 @@ def test_a_request_that_could_still_expire_is_forgotten_as_well(duets: DuetPair,
             pending.result(10)
     denied(scientist, 6)
     assert [request.asset.name for request in owner.requests] == ["denied"] * 5
-    assert runner_of(owner)._timers == {}
+    assert kept_counts(runner_of(owner))["timers"] == 0
 
 
 def test_an_owner_that_answers_again_and_again_keeps_nothing_for_each_call(duets: DuetPair) -> None:

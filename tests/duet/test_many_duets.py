@@ -17,8 +17,8 @@ import pytest
 
 import duetlink
 from duetlink import errors
+from duetlink.base.runtime.loop import LoopThread
 from duetlink.net.flight.server import FlightServer
-from duetlink.net.link.shared_endpoint import shared_endpoint
 from duetlink.net.signaling import SessionCode
 from duetlink.testing.faults import life_of, run_inside
 from tests.conftest import MakeDuets
@@ -161,18 +161,26 @@ def task_count(duet: duetlink.Duet) -> int:
     return run_inside(duet, count())
 
 
-def test_the_endpoint_ends_with_the_last_duet_and_begins_anew_with_the_next() -> None:
+def test_the_endpoint_ends_with_the_last_duet_and_begins_anew_with_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[LoopThread] = []
+
+    class Noted(LoopThread):
+        def __init__(self) -> None:
+            super().__init__()
+            threads.append(self)
+
+    monkeypatch.setattr("duetlink.net.link.shared_endpoint.LoopThread", Noted)
     first, second = duetlink.launch(), duetlink.launch()
-    whole = shared_endpoint._thread
-    assert whole is not None
     first.close()
-    assert not whole.stopped
+    assert [each.stopped for each in threads] == [False]
     assert second.state == "waiting"
     second.close()
-    assert whole.stopped
-    assert shared_endpoint._thread is None
+    assert [each.stopped for each in threads] == [True]
     with duetlink.launch() as third:
         assert third.state == "waiting"
+        assert [each.stopped for each in threads] == [True, False]
 
 
 def test_a_code_outlives_the_duet_whose_kernel_has_begun_the_server(tmp_path: Path) -> None:

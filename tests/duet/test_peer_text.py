@@ -121,7 +121,3 @@ def test_what_is_harmless_stays_as_it_is() -> None:
     assert harmless("two\nlines") == r"two\nlines"
     assert harmless_lines("two\n\tlines") == "two\n    lines"
     assert harmless(SHOWN) == SHOWN
-
-
-def test_an_object_is_asked_for_by_the_name_that_the_peer_gave_it() -> None:
-    assert described()._info.name == HOSTILE

@@ -13,7 +13,7 @@ import pytest
 import duetlink
 from duetlink import Policy, errors
 from duetlink.duet.duet import Duet
-from duetlink.testing.faults import life_of
+from duetlink.testing.faults import life_of, run_inside
 from tests.duet.test_duet import answering, pointer, until
 
 Pair = tuple[Duet, Duet]
@@ -102,7 +102,9 @@ def test_the_tags_that_count_are_the_owners(duets: Pair) -> None:
     owner.policies.add(Policy("approve", tags="harmless"))
     owner.share(1, "secret", tags=["private"])
     found = pointer(scientist, "secret")
-    object.__setattr__(found._info, "tags", ("harmless",))  # whatever the other side makes of it
+    info = life_of(scientist).catalogue.peer["secret"]
+    object.__setattr__(info, "tags", ("harmless",))  # whatever the other side makes of it
+    assert found.tags == ("harmless",)
     with pytest.raises(errors.RequestTimeout):
         found.get(timeout_s=0.2)
 
@@ -137,7 +139,7 @@ def test_an_object_changed_since_is_denied_and_not_charged(make_duets: Any) -> N
     owner.policies.add(Policy("approve", name="all", count=1))
     array = np.zeros(100)
     owner.share(array, "x")
-    until(lambda: life_of(owner).catalogue.mine["x"].content._outgoing.done())
+    run_inside(owner, life_of(owner).catalogue.mine["x"].content.outgoing())
     array[5] = 1
     with pytest.raises(errors.RequestDenied, match="share it again"):
         pointer(scientist, "x").get(timeout_s=10)

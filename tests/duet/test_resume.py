@@ -44,15 +44,13 @@ def kept(states: Path, name: str = "clinic") -> Mapping[records.Key, str]:
 @contextlib.contextmanager
 def full_disk(owner: Duet) -> Iterator[None]:
     """Nothing can be kept."""
-    file = life_of(owner).persistence._writer._file  # type: ignore[attr-defined]
-    write = file.write
 
-    def fail(changes: object, *, sync: bool) -> None:
+    def fail(file: StateFile, changes: object, *, sync: bool) -> None:
         raise errors.StateUnavailable("no space left")
 
-    file.write = fail
-    yield
-    file.write = write
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StateFile, "write", fail)
+        yield
 
 
 # -- a kernel is killed ------------------------------------------------------------------------------------
@@ -572,5 +570,6 @@ def test_records_that_make_no_sense_are_damage(launch: Launch, states: Path) -> 
 
 def test_its_ledger_lies_with_it_unless_another_file_is_named(launch: Launch, states: Path) -> None:
     assert life_of(launch()).ledger.path == states / "clinic" / "privacy.jsonl"
-    assert launch(budget_path=str(states / "mine.jsonl"))._life.ledger.path == states / "mine.jsonl"
+    elsewhere = launch(budget_path=str(states / "mine.jsonl"))
+    assert life_of(elsewhere).ledger.path == states / "mine.jsonl"
     assert life_of(launch(None)).ledger.path.name == "privacy.jsonl"

@@ -16,7 +16,7 @@ from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
 from duetlink.duet.transfers import SharedTransfer
 from duetlink.settings import Settings
-from duetlink.testing.faults import life_of
+from duetlink.testing.faults import cut_link, life_of, link_of, run_inside
 
 Pair = tuple[Duet, Duet]
 SIZE = 8_000_000
@@ -138,7 +138,7 @@ def test_a_request_whose_transfer_is_paused_and_resumed_brings_the_value(
     assert "running, paused there" in repr(slow[1 - steered].transfers)
     owner.compression.rate_cap_bytes_per_s = None
     told(*slow)
-    assert not pending._future.done()
+    assert pending.state != "complete"
     transfers[steered].resume()
     assert np.array_equal(pending.result(30), array)
 
@@ -262,24 +262,14 @@ def test_a_giver_that_cancels_does_not_wait_for_a_receiver_that_says_nothing(
     owner, scientist = slow
     thread, raised = giving(scientist, array)
     _, given = moving(owner, scientist)
-    rpc = life_of(owner).link.rpc  # type: ignore[union-attr]
-    monkeypatch.setattr(rpc, "_channel", _Mute(rpc._channel))
+
+    async def cut() -> Callable[[], None]:
+        return cut_link(link_of(owner))
+
+    run_inside(owner, cut())
     given.cancel()
     thread.join(30)
     assert [type(error) for error in raised] == [errors.TransferCancelled]
-
-
-class _Mute:
-    """A channel that takes what is said and sends nothing of it."""
-
-    def __init__(self, channel: Any) -> None:
-        self._kept = channel
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._kept, name)
-
-    def send_nowait(self, data: bytes) -> None:
-        pass
 
 
 # -- begun anew --------------------------------------------------------------------------------------------

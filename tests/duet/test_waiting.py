@@ -11,8 +11,10 @@ import pytest
 
 from duetlink import errors
 from duetlink.base.drawing import log_bar, screen, waiting
+from duetlink.base.drawing.bars import bar as drawn_bar
 from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.duet.duet import Duet
+from duetlink.duet.objects import progress
 from duetlink.duet.objects.progress import Progress
 from duetlink.net.link import transfer as transfers
 from duetlink.net.link.transfer import Transfer
@@ -175,15 +177,23 @@ def test_waiting_leaves_nothing_behind(duets: Pair) -> None:
 
 
 def test_the_bar_says_who_has_paused_and_leaves_the_pause_out_of_its_rate(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
+    clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    bars: list[Any] = []
+    draw = drawn_bar
+
+    def note(**look: Any) -> Any:
+        bars.append(draw(**look))
+        return bars[-1]
+
+    monkeypatch.setattr(progress, "bar", note)
     moving = Transfer("scan", "in", 1000)
     moving.path = "tcp"
     with Progress("scan", "clinic") as shown:
         clock.now_s += 2.0
         moving.done_bytes = 400
         shown.show(moving)
-        bar: Any = shown._bar
+        (bar,) = bars
         begun_s = bar.start_t
         moving.set_paused(there=True)
         clock.now_s += 60.0
