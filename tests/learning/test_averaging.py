@@ -439,7 +439,7 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_sent(
             from duetlink.groups.rounds import Rounds
 
             nothing: Any = None
-            return Rounds(*[nothing] * 4, quorum=quorum, grace_s=grace_s)
+            return Rounds(*[nothing] * 5, quorum=quorum, grace_s=grace_s)
 
     with pytest.raises(errors.SettingError, match=words):
         LocalSteps(linear(), NoGroup(), **changed)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import copy
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -184,6 +184,12 @@ class _Inline:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        async def called() -> Any:
+            return function()
+
+        return self.run(called())
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self._loop.run_until_complete(work)
