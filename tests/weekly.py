@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import venv
@@ -61,7 +60,7 @@ def main(suite: str, minutes: int) -> None:
     for command in SUITES[suite]:
         given = [str(minutes) if part == MINUTES else part for part in command]
         print(f"python {' '.join(given)}", flush=True)
-        if subprocess.run([sys.executable, *given], check=False, env=os.environ).returncode:
+        if subprocess.run([sys.executable, *given], check=False).returncode:
             failed.append(given)
     if failed:
         sys.exit("\n".join(f"failed: python {' '.join(given)}" for given in failed))

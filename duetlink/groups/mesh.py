@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from duetlink.base.again import again
 from duetlink.errors import (
@@ -25,8 +25,6 @@ from duetlink.errors import (
 )
 from duetlink.groups.transport import Message
 from duetlink.net.streams.stream import Stream
-
-T = TypeVar("T")
 
 MOST_HEAD_BYTES = 4096
 MOST_BODY_BYTES = 8 * 1024 * 1024

@@ -10,7 +10,7 @@ import math
 from collections.abc import AsyncIterator, Sequence
 from numbers import Real
 from types import FunctionType, MethodType
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex
 
 from duetlink.errors import (
     AuditUnavailable,
@@ -31,8 +31,6 @@ from duetlink.groups.records import Records
 from duetlink.groups.secure import averages
 from duetlink.groups.secure.party import Party
 from duetlink.groups.secure.sums import SecureSum
-
-T = TypeVar("T")
 
 # those that are one operation of `Collectives`, by the same arguments
 _PLAIN = (

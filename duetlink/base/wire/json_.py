@@ -32,11 +32,6 @@ def read(content: bytes | bytearray | memoryview | str, kind: type[T]) -> T:
         raise ValueError("nested too deep") from None
 
 
-def convert(content: object, kind: type[T]) -> T:
-    """The value of this type that parsed JSON stands for. Raises ValueError."""
-    return msgspec.convert(content, kind)
-
-
 def load(content: bytes, what: str) -> Any:
     """The peer's `what`, of whatever shape.
 

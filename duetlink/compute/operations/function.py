@@ -14,7 +14,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from duetlink.base.wire import json_
+import msgspec
+
 from duetlink.compute.operations import program
 from duetlink.compute.operations.literal import harmless, literal, quoted
 from duetlink.compute.operations.names import is_identifier, usable
@@ -123,7 +124,7 @@ def parse_call(content: bytes, inputs: int) -> Call:
         raise LimitExceeded(f"a call of {len(content):,} bytes is over {MAX_CALL_BYTES:,}")
     try:
         # Python's own reader: an argument may be infinite or NaN
-        arguments, keywords = json_.convert(json.loads(content), tuple[list[Any], dict[str, Any]])
+        arguments, keywords = msgspec.convert(json.loads(content), tuple[list[Any], dict[str, Any]])
     except (ValueError, RecursionError):
         raise RemoteProtocolError("a function's call is no list of arguments and named ones") from None
     if not all(is_identifier(name) and len(name) <= MAX_NAME for name in keywords):

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from duetlink.base.runtime import shared_memory
-from duetlink.base.wire import json_
 from duetlink.base.wire.text import harmless
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.groups import EVERYBODY, Group, State
@@ -139,7 +138,7 @@ def _described(encoded: Encoded, group: Group) -> dict[str, Any]:
 
 def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
     try:
-        value = json_.convert(told, _Value)
+        value = msgspec.convert(told, _Value)
         (fd,) = fds
         body = map_sealed(fd, value.size_bytes, writable_copy=False)
     except (ValueError, OverflowError, RemoteProtocolError):

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from duetlink.base.wire import json_
 from duetlink.errors import RemoteProtocolError
 
 Words = Annotated[str, msgspec.Meta(max_length=200)]
@@ -31,7 +30,7 @@ class Isolation:
     def from_wire(cls, fields: Mapping[str, Any]) -> Isolation:
         """Raises RemoteProtocolError."""
         try:
-            return json_.convert(fields, cls)
+            return msgspec.convert(fields, cls)
         except ValueError:
             raise RemoteProtocolError("the room does not say how it is isolated") from None
 

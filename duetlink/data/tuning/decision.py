@@ -11,7 +11,6 @@ from typing import Annotated, Any, Self
 import msgspec
 from msgspec import Meta
 
-from duetlink.base.wire import json_
 from duetlink.errors import RemoteProtocolError
 
 _MAX_NAME = 1024
@@ -33,7 +32,7 @@ class _Wired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def from_wire(cls, wire: object) -> Self:
         """What a peer sent. Raises RemoteProtocolError: it is not what `to_wire` makes."""
         try:
-            return json_.convert(wire, cls)
+            return msgspec.convert(wire, cls)
         except ValueError as error:
             raise RemoteProtocolError(f"the peer's {cls.__name__.lower()} is none: {error}") from None
 

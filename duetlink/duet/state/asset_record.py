@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from duetlink.base.wire import json_
 from duetlink.base.wire.json_ import Whole
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.objects.asset import AssetInfo
@@ -74,7 +73,7 @@ def asset_to_json(asset: KeptAsset) -> dict[str, Any]:
 
 def asset_from_json(record: object) -> KeptAsset:
     """Raises ValueError."""
-    found = json_.convert(record, AssetRecord)
+    found = msgspec.convert(record, AssetRecord)
     return KeptAsset(found.info.info(), found.fingerprint, found.shared)
 
 

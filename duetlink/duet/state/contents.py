@@ -9,7 +9,6 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from duetlink.base.wire import json_
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policy import Policy
 from duetlink.duet.answering.policies.usage import Usage
@@ -82,7 +81,7 @@ class Contents:
         numbers = {request.number for request in self.requests}
         for key, number in _read(grants, _number):
             with _about(key):
-                peer, name, revision = json_.convert(records.load(key[1]), tuple[str, str, int])
+                peer, name, revision = msgspec.convert(records.load(key[1]), tuple[str, str, int])
                 if number not in numbers:
                     raise ValueError(f"its request {number} is missing")
                 self.grants[peer, name, revision] = number
@@ -121,13 +120,13 @@ def _check(key: Key, right: Key) -> None:
 
 
 def _policy(record: object) -> tuple[Policy, Usage]:
-    found = json_.convert(record, _PolicyRecord)
+    found = msgspec.convert(record, _PolicyRecord)
     return policy_from_json(found.policy), usage_from_json(found.usage)
 
 
 def _names(record: object) -> list[str]:
-    return json_.convert(record, list[str])
+    return msgspec.convert(record, list[str])
 
 
 def _number(record: object) -> int:
-    return json_.convert(record, int)
+    return msgspec.convert(record, int)

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from duetlink.base.wire import json_
 from duetlink.base.wire.json_ import Whole
 from duetlink.duet.answering.policies.policy import Policy
 from duetlink.duet.answering.policies.usage import Usage
@@ -38,16 +37,16 @@ def policy_to_json(policy: Policy) -> dict[str, Any]:
 
 def policy_from_json(record: object) -> Policy:
     """Raises ValueError for what is not as `policy_to_json` writes this version's policies."""
-    fields = dict(json_.convert(record, dict[str, Any]))
+    fields = dict(msgspec.convert(record, dict[str, Any]))
     if unknown := fields.keys() - {field.name for field in dataclasses.fields(Policy)}:
         raise ValueError(f"it has unknown fields: {', '.join(sorted(unknown))[:200]}")
     for name in fields.keys() & {"after", "until"}:
-        fields[name] = moment(json_.convert(fields[name], str))
+        fields[name] = moment(msgspec.convert(fields[name], str))
     if "hours" in fields:
-        hours = json_.convert(fields["hours"], tuple[str, str])
+        hours = msgspec.convert(fields["hours"], tuple[str, str])
         fields["hours"] = tuple(map(datetime.time.fromisoformat, hours))
     try:
-        return json_.convert(fields, Policy)
+        return msgspec.convert(fields, Policy)
     except SettingError as error:
         raise ValueError(str(error)) from None
 
@@ -63,7 +62,7 @@ def usage_to_json(usage: Usage) -> dict[str, Any]:
 
 def usage_from_json(record: object) -> Usage:
     """Raises ValueError."""
-    found = json_.convert(record, _Used)
+    found = msgspec.convert(record, _Used)
     return Usage(found.count, found.size_bytes, found.elements, deque(map(moment, found.moments)))
 
 

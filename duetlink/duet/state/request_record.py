@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from duetlink.base.wire import json_
 from duetlink.base.wire.json_ import Whole
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.states import PENDING
@@ -48,7 +47,7 @@ def request_to_json(request: Incoming) -> dict[str, Any]:
 
 def request_from_json(record: object) -> tuple[Incoming, bool]:
     """The request, that nobody waits for, and whether it is for an asset. Raises ValueError."""
-    found = json_.convert(record, _Request)
+    found = msgspec.convert(record, _Request)
     fields: dict[str, Any] = {name: getattr(found, name) for name in _ALIKE}
     for name in _MOMENTS:
         text = getattr(found, name)

@@ -15,7 +15,6 @@ from duetlink.errors import RemoteProtocolError
 
 DIGEST_BYTES = 32
 SECRET_BYTES = 32
-PUBLIC_KEY_BYTES = 32
 
 
 class Stage(IntEnum):

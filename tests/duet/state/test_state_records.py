@@ -7,12 +7,12 @@ import datetime as dt
 from collections import deque
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink import Policy
-from duetlink.base.wire import json_
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.usage import Usage
@@ -43,7 +43,7 @@ def there_and_back(record: object) -> Any:
 
 
 def info_from_json(record: object) -> AssetInfo:
-    return json_.convert(record, InfoRecord).info()
+    return msgspec.convert(record, InfoRecord).info()
 
 
 @st.composite
