@@ -281,6 +281,7 @@ def test_a_hostile_scientist_gets_nothing(lesson: Callable[[str], Path]) -> None
     assert f"told: {['pending'] * 7}" in said
     assert "{'denied: single people do not leave'}" in said
     assert "result of 183 steps on staff failed on the real data; its owner can tell more\n" in said
+    assert f"told so far: {['pending'] * 7}" in own
     # the owner sees all of it: no object in the code of the first, and where and how others failed
     assert "rows of yours in each number: none" in own
     assert re.search(r"^4: value_1\[staff\[\"age\"\]\[0\] >> 0 & 1 \^ \d\]: ", own, re.MULTILINE)
