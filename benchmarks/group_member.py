@@ -19,7 +19,7 @@ import torch.distributed as dist
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.transport import Message
+from duetlink.groups.links.transport import Message
 
 _LENGTHS = struct.Struct("<IQ")
 

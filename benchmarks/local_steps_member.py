@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 import duetlink
-from duetlink.groups.collectives import host_memory
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
+from duetlink.groups.collectives.same_host import host_memory
 from duetlink.learning import LocalSteps
 from duetlink.settings import Settings
 from tests.learning.gossip_lab import FASHION, Task

@@ -21,7 +21,7 @@ from benchmarks.baselines import lhc
 from benchmarks.group_member import SocketTransport
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.costs import Costs, LinkFigures
+from duetlink.groups.collectives.planning.costs import Costs, LinkFigures
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 
 CODECS = ("auto", "union", "sketch", "integers")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from duetlink.duet.announcement import show_text
 from duetlink.errors import PanelUnavailable
-from duetlink.groups.group import Group
-from duetlink.groups.opening import open_group
+from duetlink.groups.api.group import Group
+from duetlink.groups.api.opening import open_group
 from duetlink.net.signaling.pasted import code_in
 from duetlink.panel import in_notebook
 from duetlink.settings import Settings

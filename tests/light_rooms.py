@@ -10,9 +10,9 @@ import socket
 from asyncio.subprocess import Process
 from pathlib import Path
 
-from duetlink.compute.worker import process, rooms
-from duetlink.compute.worker import spawn as spawning
-from duetlink.compute.worker.libraries import LIBRARIES
+from duetlink.compute.worker.kernel import process, rooms
+from duetlink.compute.worker.kernel import spawn as spawning
+from duetlink.compute.worker.protocol.libraries import LIBRARIES
 
 _OTHERS = sorted(set(LIBRARIES) - {"numpy", "pyarrow", "duetlink"})
 HIDING = f"""

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import pytest
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.compute.worker.calls import Reply
-from duetlink.compute.worker.memory import close_all
-from duetlink.compute.worker.process import Room
-from duetlink.compute.worker.rooms import Zygote
-from duetlink.compute.worker.spawn import BOOTSTRAP
+from duetlink.compute.worker.kernel.calls import Reply
+from duetlink.compute.worker.kernel.process import Room
+from duetlink.compute.worker.kernel.rooms import Zygote
+from duetlink.compute.worker.kernel.spawn import BOOTSTRAP
+from duetlink.compute.worker.protocol.memory import close_all
 from duetlink.testing.faults import socket_of
 
 T = TypeVar("T")

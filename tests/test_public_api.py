@@ -36,23 +36,23 @@ MEMBERS = {
     "duetlink.duet.store:Asset": (
         "budget description detail kind lossy mock mock_words name revision size_bytes tags unshare"
     ),
-    "duetlink.duet.asking.pointer:Pointer": (
+    "duetlink.duet.asking.pointers.pointer:Pointer": (
         "budget description detail duet get kind lossy mock mock_words name prep request revision "
         "size_bytes tags"
     ),
-    "duetlink.duet.asking.asked:Asked": "dp get request",
-    "duetlink.duet.asking.remote:Result": "dp get mock prep request",
-    "duetlink.duet.asking.function:Function": "source",
-    "duetlink.duet.asking.pointer:ReceivedObject": (
+    "duetlink.duet.asking.pointers.asked:Asked": "dp get request",
+    "duetlink.duet.asking.pointers.remote:Result": "dp get mock prep request",
+    "duetlink.duet.asking.functions.function:Function": "source",
+    "duetlink.duet.asking.pointers.pointer:ReceivedObject": (
         "budget description detail get kind lossy mock_words name revision size_bytes tags"
     ),
-    "duetlink.duet.asking.pending_request:PendingRequest": (
+    "duetlink.duet.asking.requests.pending_request:PendingRequest": (
         "log progress reason result result_or_withdraw state withdraw"
     ),
-    "duetlink.duet.asking.own_requests:OwnRequest": (
+    "duetlink.duet.asking.requests.own_requests:OwnRequest": (
         "answer_reason answered asked name number reason state withdraw"
     ),
-    "duetlink.duet.asking.own_requests:OwnRequestTable": "pending table",
+    "duetlink.duet.asking.requests.own_requests:OwnRequestTable": "pending table",
     "duetlink.duet.answering.requests:Request": (
         "answer_reason answered approve arrived asset by charges code deny expires fail failure function "
         "group like_this lineage log mock_result number operations peer preview privacy progress reason "
@@ -100,12 +100,12 @@ MEMBERS = {
     "duetlink.prep:Prepared": (
         "arrow batches column columns engine loader numpy tensor test to_parquet train"
     ),
-    "duetlink.groups.group:Group": (
+    "duetlink.groups.api.group:Group": (
         "admit all_gather all_reduce all_to_all average awaitable barrier broadcast close close_doors code "
         "epoch explain gather members on_loss open_port panel post rank recv reduce reduce_scatter rejoin "
         "rounds scatter send share_port size state status sums sync verifier wait_members wait_ready watch"
     ),
-    "duetlink.groups.members:Member": "name path rank state",
+    "duetlink.groups.lifecycle.members:Member": "name path rank state",
     "duetlink:Mock": "bounds categories from_data labels like rows seed",
     "duetlink:Budget": "bounds bounds_of epsilon rows_per_person total",
     "duetlink:IceServer": "credential from_json urls username",

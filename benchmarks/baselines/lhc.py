@@ -19,10 +19,10 @@ from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import FLOAT32
 from duetlink.data.codecs.support import Places, places_of
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.elements import Array
-from duetlink.groups.collectives.flat import Manner
+from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.sums.base import Job
 from duetlink.groups.collectives.sums.union import union_of_supports
+from duetlink.groups.collectives.values.flat import Manner
 
 COLUMNS = 1024
 RATIO = 10  # the paper's benchmark

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from duetlink.duet.asking.remote import Remote
+from duetlink.duet.asking.pointers.remote import Remote
 from duetlink.duet.duet import Duet
 from duetlink.duet.store import Store
 

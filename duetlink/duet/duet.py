@@ -21,11 +21,11 @@ from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policies import Policies
 from duetlink.duet.answering.programs import budget_words
 from duetlink.duet.answering.requests import Request, RequestTable
-from duetlink.duet.asking.asking import What
-from duetlink.duet.asking.own_requests import OwnRequest, OwnRequestTable
-from duetlink.duet.asking.pending_request import wait_future
-from duetlink.duet.asking.place import fetch, place
-from duetlink.duet.asking.pointer import Pointer
+from duetlink.duet.asking.functions.place import fetch, place
+from duetlink.duet.asking.pointers.pointer import Pointer
+from duetlink.duet.asking.requests.asking import What
+from duetlink.duet.asking.requests.own_requests import OwnRequest, OwnRequestTable
+from duetlink.duet.asking.requests.pending_request import wait_future
 from duetlink.duet.audit import Audit
 from duetlink.duet.compression import SharedCompression, TuningView
 from duetlink.duet.display import Shown, Table, visible

@@ -18,15 +18,15 @@ from duetlink.base.audit.log import AuditLog
 from duetlink.base.events import DuetStateChanged, Sink, Word
 from duetlink.base.runtime.holdings import HeldStatus
 from duetlink.base.wire.text import harmless
-from duetlink.compute.operations.effects import check_lists
+from duetlink.compute.operations.steps.effects import check_lists
 from duetlink.compute.privacy.ledger import Ledger
-from duetlink.compute.worker import rooms
+from duetlink.compute.worker.kernel import rooms
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.book import PolicyBook
 from duetlink.duet.answering.programs import Programs
-from duetlink.duet.asking.asking import Asking
-from duetlink.duet.asking.workbench import Workbench
+from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.requests.asking import Asking
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.giving import Giving

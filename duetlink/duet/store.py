@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
-from duetlink.duet.asking.asking import Asking
-from duetlink.duet.asking.columns import names_and_dtypes
-from duetlink.duet.asking.pointer import Described, Pointer, ReceivedObject
-from duetlink.duet.asking.workbench import Workbench
+from duetlink.duet.asking.pointers.columns import names_and_dtypes
+from duetlink.duet.asking.pointers.pointer import Described, Pointer, ReceivedObject
+from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.requests.asking import Asking
 from duetlink.duet.display import Shown, Table, imported_pandas, shortened
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue

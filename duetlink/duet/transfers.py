@@ -8,8 +8,8 @@ from functools import partial
 from duetlink.base.quantities import rate_text, size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
-from duetlink.duet.asking.asking import Question
-from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.duet.asking.requests.asking import Question
+from duetlink.duet.asking.requests.pending_request import PendingRequest
 from duetlink.duet.display import Shown, Table, visible
 from duetlink.duet.life import CLOSED, Life
 from duetlink.duet.objects.giving import Gift

@@ -19,9 +19,9 @@ from duetlink.data.codecs import registry
 if TYPE_CHECKING:  # a test of codecs needs no torch
     from pyarrow import flight
 
-    from duetlink.compute.operations.allowed import Allowed, Function
-    from duetlink.compute.worker.process import Room
-    from duetlink.compute.worker.program import ProgramDesk
+    from duetlink.compute.operations.allow_lists.allowed import Allowed, Function
+    from duetlink.compute.worker.kernel.process import Room
+    from duetlink.compute.worker.room.program import ProgramDesk
     from duetlink.data.codecs.base import Codec
     from duetlink.data.codecs.gradients.compressor import GradientCompressor
     from duetlink.data.values.base import Encoded
@@ -35,16 +35,16 @@ if TYPE_CHECKING:  # a test of codecs needs no torch
     from duetlink.duet.life import Life
     from duetlink.duet.objects.decoding import Decoding
     from duetlink.errors import LinkClosed
-    from duetlink.groups.group import Group
-    from duetlink.groups.life import GroupLife
-    from duetlink.groups.mesh import Mesh
-    from duetlink.groups.rounds import Rounds
+    from duetlink.groups.api.group import Group
+    from duetlink.groups.api.rounds import Rounds
+    from duetlink.groups.lifecycle.life import GroupLife
+    from duetlink.groups.links.mesh import Mesh
     from duetlink.groups.secure.masked_round import MaskedRound
     from duetlink.groups.secure.residue_sum import ResidueSum
     from duetlink.learning.averaging.averaged import Averaged
     from duetlink.learning.averaging.local_steps import LocalSteps
     from duetlink.learning.dp.training import DpSgd
-    from duetlink.net.carrier.child import Child
+    from duetlink.net.carrier.helper.child import Child
     from duetlink.net.flight.client import FlightClient
     from duetlink.net.flight.server import FlightServer
     from duetlink.net.link.export import Export

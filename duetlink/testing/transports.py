@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from duetlink.errors import PeerLost
-from duetlink.groups.transport import Message, Transport
+from duetlink.groups.links.transport import Message, Transport
 
 MAX_WAITING = 8  # messages between two members, from which on a sender waits
 

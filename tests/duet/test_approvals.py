@@ -14,7 +14,7 @@ import pytest
 import duetlink
 from duetlink import Duet
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.duet.asking.requests.pending_request import PendingRequest
 from duetlink.testing.faults import incoming_of, life_of, start_inside
 
 Pair = tuple[Duet, Duet]

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from duetlink.duet.asking.columns import Column, columns_of, names_and_dtypes
+from duetlink.duet.asking.pointers.columns import Column, columns_of, names_and_dtypes
 from duetlink.duet.duet import Duet
 from duetlink.duet.statistics import ShownStatistics
 from duetlink.net.link.traffic import Statistics

@@ -19,8 +19,8 @@ import pytest
 import torch
 
 from duetlink import errors
-from duetlink.compute.worker import process, rooms
-from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.kernel import process, rooms
+from duetlink.compute.worker.kernel.process import Room
 from duetlink.data import values
 from duetlink.data.values.base import Encoded, Summary
 from duetlink.duet.duet import Duet
@@ -42,7 +42,7 @@ for path in sys.argv[2:]:
     path in sys.path or site.addsitedir(path)
 sys.path.insert(0, {str(ROOT)!r})
 from tests.fuzz import plants
-from duetlink.compute.worker.child import main
+from duetlink.compute.worker.room.child import main
 plants.plant("%s")
 main(int(sys.argv[1]))
 """

@@ -17,10 +17,10 @@ import pytest
 
 import duetlink
 from duetlink import errors
-from duetlink.compute.worker import rooms
+from duetlink.compute.worker.kernel import rooms
 from duetlink.duet.answering.programs import Programs
-from duetlink.duet.asking.pending_request import PendingRequest
-from duetlink.duet.asking.pointer import Pointer, ReceivedObject
+from duetlink.duet.asking.pointers.pointer import Pointer, ReceivedObject
+from duetlink.duet.asking.requests.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
 from duetlink.duet.store import Asset
 from duetlink.net.flight.body import Outgoing

@@ -12,8 +12,8 @@ import pytest
 
 from duetlink import errors
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.compute.operations.body import steps_text, write
 from duetlink.compute.operations.function import Call, digest_of, input_names, parse_call, show_call
+from duetlink.compute.operations.steps.body import steps_text, write
 from duetlink.data import values
 from duetlink.data.values.base import Encoded, Summary
 from duetlink.duet.answering import job_run

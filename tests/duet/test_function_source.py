@@ -18,7 +18,7 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression as Logistic
 
 import duetlink
-from duetlink.duet.asking.source import source_of
+from duetlink.duet.asking.functions.source import source_of
 from duetlink.errors import SettingError
 from tests import turn_server
 

@@ -21,7 +21,7 @@ from duetlink.duet.answering.failure import Failure
 from duetlink.duet.answering.pace import Pace
 from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.duet.asking.requests.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
 from duetlink.settings import Settings
 from duetlink.testing.faults import life_of, runner_of, set_constants

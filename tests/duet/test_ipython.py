@@ -167,7 +167,7 @@ def test_all_frames_are_there_when_they_are_asked_for(session: Session) -> None:
     session.run("%xmode Verbose")
     asked = session.run("bool(people.income.sum() > 3)")
     session.run("%xmode Context")
-    assert "duetlink/duet/asking/remote.py" in "\n".join(asked.traceback)
+    assert "duetlink/duet/asking/pointers/remote.py" in "\n".join(asked.traceback)
 
 
 def test_an_interrupted_get_says_what_it_waited_for_and_ends_in_few_lines(session: Session) -> None:

@@ -16,15 +16,15 @@ from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.function import Call
-from duetlink.compute.worker import answers
-from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.memory import close_all, place
+from duetlink.compute.worker.protocol import answers
+from duetlink.compute.worker.protocol.faults import Fault
+from duetlink.compute.worker.protocol.memory import close_all, place
 from duetlink.data import values
 from duetlink.duet.answering.failure import Failure
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.job import FunctionJob, mock_words
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking.pointer import Described, ReceivedObject
+from duetlink.duet.asking.pointers.pointer import Described, ReceivedObject
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Received
 from duetlink.duet.objects.job_log import JobLog, LogLines

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.allow_lists.allowed import Allowed
 from duetlink.duet.asking.grammar.call import Call, done_here
 from duetlink.duet.asking.grammar.polars_expression import parsed, parsed_type
 from duetlink.errors import OperationRefused

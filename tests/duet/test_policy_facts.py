@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.canonical import Value
-from duetlink.compute.operations.effects import is_listed, worst_effect
 from duetlink.compute.operations.function import Call
-from duetlink.compute.operations.trace import LoggedValue, Trace
+from duetlink.compute.operations.steps.effects import is_listed, worst_effect
+from duetlink.compute.operations.steps.trace import LoggedValue, Trace
 from duetlink.compute.prep.frames import PREPARE
 from duetlink.data import values
 from duetlink.data.prep.spec import PrepSpec

@@ -14,7 +14,7 @@ import pytest
 from duetlink import Budget, errors
 from duetlink.compute.privacy import meter
 from duetlink.compute.privacy.claim import Claim
-from duetlink.compute.worker.job import check_claim
+from duetlink.compute.worker.room.job import check_claim
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.duet import Duet
 from duetlink.learning.dp.accounting import Spending

@@ -12,7 +12,7 @@ import pytest
 
 import duetlink
 from duetlink import errors
-from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.duet.asking.requests.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
 from duetlink.duet.transfers import SharedTransfer
 from duetlink.settings import Settings

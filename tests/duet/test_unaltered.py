@@ -7,8 +7,8 @@ import os
 import pytest
 
 from duetlink import errors
-from duetlink.compute.worker.memory import map_sealed
-from duetlink.duet.asking.unaltered import Unaltered, unaltered
+from duetlink.compute.worker.protocol.memory import map_sealed
+from duetlink.duet.asking.mocks.unaltered import Unaltered, unaltered
 
 SIZES = [0, 10, 2_000_000]  # copied, and mapped
 

@@ -21,8 +21,8 @@ from google.protobuf.message import Message
 from duetlink.base.wire import envelope
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.fragments import LAST, MORE, Reassembler, split
-from duetlink.compute.operations import body as program_body
 from duetlink.compute.operations.canonical import Program
+from duetlink.compute.operations.steps import body as program_body
 from duetlink.data import values
 from duetlink.data.codecs import aggregate, chunk
 from duetlink.data.codecs.element import BY_NAME, ELEMENTS, Element

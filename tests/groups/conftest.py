@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 import duetlink
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink.settings import Settings
 
 _Each = TypeVar("_Each")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 
 DTYPES = ("float16", "float32", "float64", "complex64", "int8", "int64", "uint16", "bool")
 OPS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}

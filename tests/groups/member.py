@@ -21,9 +21,9 @@ import pytest
 
 import duetlink
 from duetlink.errors import PeerLost
-from duetlink.groups.life import GroupLife
+from duetlink.groups.lifecycle.life import GroupLife
+from duetlink.groups.links.mesh import Mesh
 from duetlink.groups.membership.messages import Epoch
-from duetlink.groups.mesh import Mesh
 from duetlink.settings import Settings
 from duetlink.testing.faults import replace_function
 

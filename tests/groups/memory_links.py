@@ -16,12 +16,12 @@ from typing import Any
 
 from duetlink.base.events import Sink
 from duetlink.errors import LinkClosed, PeerLost, RemoteProtocolError, StreamClosed
-from duetlink.groups.exit import Exit
-from duetlink.groups.joining import Joining
-from duetlink.groups.life import GroupLife
+from duetlink.groups.lifecycle.exit import Exit
+from duetlink.groups.lifecycle.joining import Joining
+from duetlink.groups.lifecycle.life import GroupLife
+from duetlink.groups.links.transport import Message
 from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.membership.standing import Standing
-from duetlink.groups.transport import Message
 from duetlink.net.link.introducing import peer_closed
 from duetlink.net.link.link import Link, LinkOwner
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import duetlink
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from tests.groups.conftest import together
 from tests.groups.member import QUICK
 from tests.groups.test_killed_members import Process

@@ -12,8 +12,8 @@ import pytest
 
 import duetlink
 from duetlink import errors
-from duetlink.groups.group import Group
-from duetlink.groups.meeting.door import Door
+from duetlink.groups.api.group import Group
+from duetlink.groups.links.meeting.door import Door
 from duetlink.groups.membership import events
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.settings import Settings

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from duetlink.errors import OutOfRange, SettingError, UnsupportedValue
-from duetlink.groups import averaging, shared_state
+from duetlink.groups.api import shared_state
+from duetlink.groups.collectives import averaging
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.secure import averages
 from duetlink.groups.secure.sums import SecureSum

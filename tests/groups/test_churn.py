@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from duetlink.errors import GroupError, LinkClosed
-from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.same_host import host_memory
 from duetlink.groups.membership.messages import MOST_SEATS
 from tests.groups.memory_links import MemoryMember, Network
 

@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 from duetlink.errors import GroupOver, PeerLost
-from duetlink.groups.collectives import host_memory
+from duetlink.groups.collectives.same_host import host_memory
 from duetlink.groups.membership.messages import Epoch
 from duetlink.net.link.link import Link
 from tests.groups.memory_links import MemoryMember, Network, grown

@@ -9,9 +9,9 @@ import pytest
 
 from duetlink.base.runtime.at_exit import KERNEL_ENDED
 from duetlink.errors import PeerLost, RemoteProtocolError
-from duetlink.groups.departures import Departures
+from duetlink.groups.lifecycle.departures import Departures
+from duetlink.groups.lifecycle.status import GoneStatus
 from duetlink.groups.membership.messages import Epoch
-from duetlink.groups.status import GoneStatus
 from duetlink.net.link.introducing import peer_closed
 
 from .conftest import MakeGroup, until

@@ -16,7 +16,7 @@ import torch
 
 import duetlink
 from duetlink import errors
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink.groups.membership import events
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Prepare, to_wire
@@ -108,7 +108,7 @@ def test_a_state_that_is_equal_moves_no_arrays_and_one_that_is_not_moves_what_di
 ) -> None:
     groups = make_group(3)
     moved: list[int] = []
-    from duetlink.groups import shared_state
+    from duetlink.groups.api import shared_state
 
     original = shared_state.sync
 

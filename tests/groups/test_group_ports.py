@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from duetlink.errors import PortUnavailable, SettingError
-from duetlink.groups import life
-from duetlink.groups.life import GroupLife
+from duetlink.groups.lifecycle import life
+from duetlink.groups.lifecycle.life import GroupLife
 from duetlink.groups.membership import events
 from duetlink.testing.faults import life_of, run_inside, set_constants
 from tests.duet.test_ports import Echo, ask, assert_ended, dial, port_of, serving

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from duetlink.errors import OperationRefused, SettingError
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink.learning import Gossip
 
 from .conftest import MakeGroup, together

@@ -17,9 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.errors import DuetError, NoMajority, PeerLost, PutOut, RemoteProtocolError
-from duetlink.groups import exit as way_out
-from duetlink.groups import life, shared_state
-from duetlink.groups.collectives import host_memory
+from duetlink.groups.api import shared_state
+from duetlink.groups.collectives.same_host import host_memory
+from duetlink.groups.lifecycle import exit as way_out
+from duetlink.groups.lifecycle import life
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Accept, Commit, Epoch, Message, Prepare, Promise, Proposal

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from duetlink.errors import PeerLost
-from duetlink.groups.collectives import host_memory
+from duetlink.groups.collectives.same_host import host_memory
 from duetlink.groups.membership import events
 from duetlink.groups.membership.messages import Epoch
 from tests.groups.memory_links import MemoryLink, MemoryMember, Network, grown

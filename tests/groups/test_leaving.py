@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from duetlink.errors import LinkClosed, PeerLost
-from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.open_epoch import OpenEpoch
-from duetlink.groups.running import Running
+from duetlink.groups.collectives.same_host import host_memory
+from duetlink.groups.lifecycle.open_epoch import OpenEpoch
+from duetlink.groups.lifecycle.running import Running
 from tests.groups.memory_links import MemoryMember, Network, grown
 
 SIZE = 4

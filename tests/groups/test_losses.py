@@ -18,10 +18,11 @@ import pytest
 
 from duetlink.base.events import EpochBegan, Event, MemberLost, listen
 from duetlink.errors import PeerLost
-from duetlink.groups import averaging, shared_state
-from duetlink.groups.collectives import host_memory
+from duetlink.groups.api import shared_state
+from duetlink.groups.collectives import averaging
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.reduce_options import ReduceOptions
+from duetlink.groups.collectives.same_host import host_memory
 from tests.groups.memory_links import MemoryLink, MemoryMember, Network, grown
 
 SIZE = 4

@@ -14,8 +14,8 @@ from functools import partial
 import pytest
 
 from duetlink.errors import PeerLost
-from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.same_host import host_memory
 from tests.groups.memory_links import MemoryMember, Network, grown
 
 SIZE = 4

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from duetlink.errors import DuetError, GroupOver, NoMajority, PeerLost, PutOut
-from duetlink.groups import exit as way_out
-from duetlink.groups import life
 from duetlink.groups.collectives.reduce_options import ReduceOptions
+from duetlink.groups.lifecycle import exit as way_out
+from duetlink.groups.lifecycle import life
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Commit, Epoch, Leaving, Lost, Message, Proposal

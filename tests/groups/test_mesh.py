@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from duetlink.errors import LimitExceeded, LinkClosed, LocalProtocolError, PeerLost, RemoteProtocolError
-from duetlink.groups.mesh import Mesh
-from duetlink.groups.transport import Transport
+from duetlink.groups.links.mesh import Mesh
+from duetlink.groups.links.transport import Transport
 from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings

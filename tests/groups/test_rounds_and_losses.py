@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from duetlink.groups.collectives import host_memory
-from duetlink.groups.rounds import Meeting, Rounds
+from duetlink.groups.api.rounds import Meeting, Rounds
+from duetlink.groups.collectives.same_host import host_memory
 from tests.groups.memory_links import MemoryMember, Network, grown
 
 SIZE = 4

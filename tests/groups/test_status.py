@@ -14,13 +14,13 @@ import pytest
 
 from duetlink import errors
 from duetlink.base.drawing import screen
-from duetlink.groups.call import ProgressBar
-from duetlink.groups.collectives import host_memory
+from duetlink.groups.api.call import ProgressBar
+from duetlink.groups.api.group import Group
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.costs import LinkFigures
+from duetlink.groups.collectives.planning.costs import LinkFigures
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.group import Group
-from duetlink.groups.status import LinkStatus, OperationStatus
+from duetlink.groups.collectives.same_host import host_memory
+from duetlink.groups.lifecycle.status import LinkStatus, OperationStatus
 from duetlink.testing.transports import MemoryNetwork
 
 from .conftest import MakeGroup, together, until

@@ -22,8 +22,8 @@ from duetlink.errors import (
     SettingError,
     WrongCode,
 )
+from duetlink.groups.api.opening import open_group
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.opening import open_group
 from duetlink.groups.torch.backend import DuetlinkBackend
 from duetlink.groups.torch.face import Face
 from duetlink.groups.torch.group_links import GroupLinks

@@ -28,9 +28,9 @@ import numpy as np
 import pytest
 
 from duetlink import groups
+from duetlink.groups.api.group import Group
 from duetlink.groups.collectives import figures_agreement
-from duetlink.groups.collectives.engine import Engine
-from duetlink.groups.group import Group
+from duetlink.groups.collectives.execution.engine import Engine
 from duetlink.testing.faults import run_inside
 
 from .conftest import TIMEOUT_S, MakeGroup, together, until
@@ -154,8 +154,8 @@ def test_a_sum_reads_downhill(make_group: MakeGroup, monkeypatch: pytest.MonkeyP
 
     walk = walk_of(members[0], members[1:], lambda group: group.all_reduce(value))
 
-    assert walk.stays[0] == "blocking.py"
-    assert walk.stays[-1] == "collectives/engine.py"
+    assert walk.stays[0] == "api/blocking.py"
+    assert walk.stays[-1] == "collectives/execution/engine.py"
     assert len(walk.stays) <= MOST_STAYS, walk.stays
     assert walk.returns <= MOST_RETURNS, walk.stays
     lines = {file: len((FOLDER / file).read_text("utf-8").splitlines()) for file in walk.files}

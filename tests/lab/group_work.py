@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 
 ITEMS = 200_000
 

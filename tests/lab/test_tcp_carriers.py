@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from duetlink.net.carrier import punch
 from duetlink.net.carrier.configuration import Configuration
+from duetlink.net.carrier.drivers import punch
 from duetlink.net.paths.attempt import ATTEMPT_TIMEOUT_S
 from duetlink.settings import IceServer
 from tests.lab.lab import Host, Lab

@@ -14,7 +14,7 @@ from torch import nn
 
 import duetlink
 from duetlink.errors import PeerLost
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink.learning import DpSgd, Gossip, LocalSteps
 from duetlink.settings import Settings
 

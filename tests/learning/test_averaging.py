@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 import duetlink
 from duetlink import errors
+from duetlink.groups.api.group import Group
+from duetlink.groups.api.rounds import TOPIC, Meeting
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.group import Group
-from duetlink.groups.rounds import TOPIC, Meeting
 from duetlink.learning import LocalSteps
 from duetlink.learning.averaging import averaged, updates
 from duetlink.learning.averaging.flat import FlatModel
@@ -436,7 +436,7 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_sent(
 ) -> None:
     class NoGroup:
         def rounds(self, *_: Any, quorum: int | None, grace_s: float, shows: str) -> Any:
-            from duetlink.groups.rounds import Rounds
+            from duetlink.groups.api.rounds import Rounds
 
             nothing: Any = None
             return Rounds(*[nothing] * 5, quorum=quorum, grace_s=grace_s)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from duetlink.errors import OperationMismatch, SettingError
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink.learning import Gossip
 from tests.groups.conftest import MakeGroup, make_group, together, until
 

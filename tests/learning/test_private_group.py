@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from duetlink import errors
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink.learning import DpSgd
 from duetlink.testing.faults import replace_function
 from tests.groups.conftest import MakeGroup, make_group, together

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink.learning import DpSgd, Gossip, LocalSteps
 from duetlink_gossip.udp import UdpPost
 from tests.groups.conftest import MakeGroup, make_group

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import duetlink
-from duetlink.groups.group import Group
-from duetlink.groups.post import GroupPost
+from duetlink.groups.api.group import Group
+from duetlink.groups.api.post import GroupPost
 from duetlink.settings import Settings
 from duetlink_gossip.averaging import Fallback
 from duetlink_gossip.base import Node

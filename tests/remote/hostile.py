@@ -21,20 +21,20 @@ import pandas as pd
 import torch
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.compute.operations import body, program
-from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.allow_lists.allowed import Allowed
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.operations.effects import may_draw, worst_effect
 from duetlink.compute.operations.lineage import Lineage
-from duetlink.compute.operations.program import SEEDS
-from duetlink.compute.operations.trace import Trace
-from duetlink.compute.worker import answers
-from duetlink.compute.worker.draws import Draws
-from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.interpreter import Interpreter
-from duetlink.compute.worker.memory import map_sealed, place
-from duetlink.compute.worker.program import ProgramDesk
-from duetlink.compute.worker.progress import Progress
+from duetlink.compute.operations.steps import body, program
+from duetlink.compute.operations.steps.effects import may_draw, worst_effect
+from duetlink.compute.operations.steps.program import SEEDS
+from duetlink.compute.operations.steps.trace import Trace
+from duetlink.compute.worker.protocol import answers
+from duetlink.compute.worker.protocol.faults import Fault
+from duetlink.compute.worker.protocol.memory import map_sealed, place
+from duetlink.compute.worker.room.draws import Draws
+from duetlink.compute.worker.room.interpreter import Interpreter
+from duetlink.compute.worker.room.program import ProgramDesk
+from duetlink.compute.worker.room.progress import Progress
 from duetlink.data import values
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.private import Private

@@ -40,8 +40,14 @@ import pandas as pd
 import torch
 from sklearn.linear_model import LinearRegression
 
-from duetlink.compute.operations.allowed import AGGREGATE, EFFECTS, ELEMENTWISE, LIBRARIES, read_list
-from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.allow_lists.allowed import (
+    AGGREGATE,
+    EFFECTS,
+    ELEMENTWISE,
+    LIBRARIES,
+    read_list,
+)
+from duetlink.compute.operations.steps.effects import worst_effect
 from duetlink.data import values
 from tests.remote.hostile import Room, Sliced, Step, allowed, numbered, slice_of
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.allow_lists.allowed import Allowed
 from duetlink.compute.operations.sizes.mask import LABELS, trimmed
-from duetlink.duet.asking.program import Program
-from duetlink.duet.asking.remote import Result
+from duetlink.duet.asking.pointers.remote import Result
+from duetlink.duet.asking.recording.program import Program
 
 
 def recording(*libraries: str) -> Program:

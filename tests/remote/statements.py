@@ -38,9 +38,9 @@ import polars.testing
 import torch
 
 from duetlink.data import values
-from duetlink.duet.asking.mock_used import MockUsed
-from duetlink.duet.asking.program import is_remote
-from duetlink.duet.asking.sizes import Shape
+from duetlink.duet.asking.recording.mock_used import MockUsed
+from duetlink.duet.asking.recording.program import is_remote
+from duetlink.duet.asking.recording.sizes import Shape
 from duetlink.errors import DuetError, PrivateValue, UnsupportedValue
 from tests.remote.told import SAW, Done, Recorder, Watched, told_of
 

@@ -451,7 +451,7 @@ def test_a_refusal_says_what_to_do(
         statement(shared_bench.scientist, *pointers.values())
 
 
-@pytest.mark.filterwarnings("ignore::duetlink.duet.asking.mock_used.MockUsed")
+@pytest.mark.filterwarnings("ignore::duetlink.duet.asking.recording.mock_used.MockUsed")
 def test_a_plot_says_that_it_is_of_a_mock(pointers: dict[str, Any]) -> None:
     with pytest.warns(UserWarning, match=r"\.plot shows the mock of 'people' at the owner") as told:
         _ = pointers["people"].plot

@@ -21,11 +21,11 @@ import torch
 
 import duetlink
 from duetlink import Mock, errors
-from duetlink.compute.operations.allowed import ELEMENTWISE
-from duetlink.compute.operations.effects import worst_effect
-from duetlink.compute.worker import runs
-from duetlink.compute.worker.memory import NAME
-from duetlink.compute.worker.process import Room
+from duetlink.compute.operations.allow_lists.allowed import ELEMENTWISE
+from duetlink.compute.operations.steps.effects import worst_effect
+from duetlink.compute.worker.kernel import runs
+from duetlink.compute.worker.kernel.process import Room
+from duetlink.compute.worker.protocol.memory import NAME
 from duetlink.duet.answering.requests import Request
 from duetlink.settings import Settings
 from tests.remote.conftest import Bench
@@ -70,7 +70,7 @@ class Rooms:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.workers: list[Room] = []
         self.error: Exception | None = None
-        monkeypatch.setattr("duetlink.duet.asking.rehearsal.runs", self)
+        monkeypatch.setattr("duetlink.duet.asking.mocks.rehearsal.runs", self)
         self.map_asset = runs.map_asset
         self.run: Callable[..., Awaitable[Any]] = runs.run
 
@@ -277,7 +277,7 @@ def wrong_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     def effects(operation: str) -> str:
         return ELEMENTWISE if operation == "operator.setitem" else worst_effect(operation)
 
-    monkeypatch.setattr("duetlink.duet.asking.program.worst_effect", effects)
+    monkeypatch.setattr("duetlink.duet.asking.recording.program.worst_effect", effects)
 
 
 @pytest.mark.usefixtures("wrong_lists")
@@ -316,7 +316,7 @@ def test_it_is_not_done_where_nothing_is_cut(tmp_path: Path, rooms: Rooms) -> No
 
 
 def test_it_is_done_where_what_was_cut_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetlink.duet.asking.program._COMPACT_STEPS", 0)
+    monkeypatch.setattr("duetlink.duet.asking.recording.program._COMPACT_STEPS", 0)
     with pair(tmp_path) as bench:
         x = bench.share(REAL, "x", mock=MOCK)
         x + 1
@@ -337,7 +337,7 @@ def test_it_is_not_done_where_the_settings_say_so(tmp_path: Path, rooms: Rooms) 
 def test_it_is_not_done_where_a_mock_could_not_be_kept(
     bench: Bench, rooms: Rooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetlink.duet.asking.workbench.unaltered", lambda body: None)
+    monkeypatch.setattr("duetlink.duet.asking.pointers.workbench.unaltered", lambda body: None)
     unkept = bench.share(REAL, "unkept", mock=MOCK)
     unkept.mock[:] = 0
     unkept + 1

@@ -13,7 +13,7 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LinearRegression
 
-from duetlink.duet.asking.program import Program, is_remote
+from duetlink.duet.asking.recording.program import Program, is_remote
 from tests.remote.recording import recording
 
 Act = Callable[[Program, Any], Any]
@@ -51,7 +51,7 @@ def supervised(program: Program, x: Any) -> Any:
     ],
 )
 def test_a_step_is_a_draw_where_it_may_draw(mock: object, act: Act, draws: bool) -> None:
-    from duetlink.duet.asking.tensor import make_tensors
+    from duetlink.duet.asking.pointers.tensor import make_tensors
 
     program = recording("numpy", "pandas", "torch", "sklearn")
     make_tensors(program)

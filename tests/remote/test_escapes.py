@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duetlink.compute.worker import faults
+from duetlink.compute.worker.protocol import faults
 from tests.remote import (  # noqa: F401 - each enters its attempts into the table
     test_escapes_arguments,
     test_escapes_bodies,

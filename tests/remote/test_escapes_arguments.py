@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duetlink.compute.worker import faults
+from duetlink.compute.worker.protocol import faults
 from duetlink.data import values
 from duetlink.testing.faults import mapped_assets
 from tests.remote.attempts import REFUSED, each

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import torch
 
-from duetlink.compute.operations.allowed import read_list
+from duetlink.compute.operations.allow_lists.allowed import read_list
 from duetlink.duet.answering.policies.decision import decide
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.compute.operations import body, canonical, trace
-from duetlink.compute.worker import answers, faults, process
-from duetlink.compute.worker.faults import Fault, error_name
-from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.memory import place
+from duetlink.compute.operations import canonical
+from duetlink.compute.operations.steps import body, trace
+from duetlink.compute.worker.kernel import process
+from duetlink.compute.worker.protocol import answers, faults
+from duetlink.compute.worker.protocol.faults import Fault, error_name
+from duetlink.compute.worker.protocol.limits import Limits
+from duetlink.compute.worker.protocol.memory import place
 from duetlink.errors import LimitExceeded, RemoteProtocolError, WorkLimit
 from tests.remote.attempts import LIMITED, REFUSED, SHOWN, attempts, each, elsewhere
 from tests.remote.hostile import OPEN, HostileDesk, Room, Sliced, Step, X, slice_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duetlink.compute.worker import faults
+from duetlink.compute.worker.protocol import faults
 from tests.remote.attempts import REFUSED, each
 from tests.remote.hostile import FRAME, NAME, OPEN, TENSOR, HostileDesk, Step, X
 

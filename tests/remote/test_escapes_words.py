@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from duetlink.compute.operations import body
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.worker import faults
-from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.limits import Limits
+from duetlink.compute.operations.steps import body
+from duetlink.compute.worker.protocol import faults
+from duetlink.compute.worker.protocol.faults import Fault
+from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.duet.answering import job_run
 from duetlink.duet.answering.failure import MESSAGE, THAT, TYPE
 from duetlink.duet.answering.job import ProgramJob

@@ -18,7 +18,7 @@ import torch
 
 from duetlink.compute.operations.canonical import Program, Value
 from duetlink.compute.operations.prefixes import Beginning, Prefix, divided, prefixes
-from duetlink.compute.worker import answers
+from duetlink.compute.worker.protocol import answers
 from duetlink.errors import DuetError, RemoteProtocolError
 from tests.remote import interference
 from tests.remote.hostile import Room, Sliced, Step, asked_for, encoded_of

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 import torch
 
-from duetlink.duet.asking.agreement import ALIKE, Mates
+from duetlink.duet.asking.mocks.agreement import ALIKE, Mates
 from tests.remote.fuzzer import world
 from tests.remote.fuzzer.draw import program
 from tests.remote.fuzzer.plants import PLANTS

@@ -21,7 +21,7 @@ import torch
 import torch.utils.checkpoint
 
 from duetlink import errors
-from duetlink.duet.asking.mock_used import MockUsed
+from duetlink.duet.asking.recording.mock_used import MockUsed
 from tests.remote.conftest import Bench
 
 

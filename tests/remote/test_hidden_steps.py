@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from duetlink.compute.operations.allowed import ELEMENTWISE, Allowed, Function
-from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.allow_lists.allowed import ELEMENTWISE, Allowed, Function
+from duetlink.compute.operations.steps.effects import worst_effect
 from duetlink.testing.faults import list_function
 from tests.remote.hostile import (
     HostileDesk,

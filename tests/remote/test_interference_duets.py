@@ -10,8 +10,8 @@ import pytest
 from google.protobuf.message import Message
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.compute.operations.effects import worst_effect
-from duetlink.compute.operations.trace import Trace
+from duetlink.compute.operations.steps.effects import worst_effect
+from duetlink.compute.operations.steps.trace import Trace
 from duetlink.duet.answering import programs
 from duetlink.duet.answering.requests import Request
 from duetlink.errors import DuetError

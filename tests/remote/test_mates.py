@@ -20,8 +20,9 @@ import torch
 import duetlink
 from duetlink import errors
 from duetlink.compute.operations.sizes.mask import PUBLIC as TOLD
-from duetlink.compute.worker import runs
-from duetlink.duet.asking import agreement, program
+from duetlink.compute.worker.kernel import runs
+from duetlink.duet.asking.mocks import agreement
+from duetlink.duet.asking.recording import program
 from duetlink.settings import Settings
 from duetlink.testing.faults import life_of, set_constants
 from tests.remote.conftest import Bench

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from duetlink import errors
-from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.allow_lists.allowed import Allowed
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking import program as recording
-from duetlink.duet.asking.remote import Result
+from duetlink.duet.asking.pointers.remote import Result
+from duetlink.duet.asking.recording import program as recording
 from duetlink.testing.faults import kept_counts, life_of, set_constants
 from tests.remote.conftest import Bench
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from duetlink import Mock, errors
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking.remote import Remote, Result
+from duetlink.duet.asking.pointers.remote import Remote, Result
 from tests.remote.conftest import Bench
 
 

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 from duetlink import errors
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking.remote import Result
+from duetlink.duet.asking.pointers.remote import Result
 from tests.remote.conftest import Bench
 
 

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 import torch
 
-from duetlink.compute.operations.allowed import Allowed, Function
+from duetlink.compute.operations.allow_lists.allowed import Allowed, Function
 from duetlink.compute.privacy.release import plan
-from duetlink.compute.worker import faults, program
-from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.program import ProgramDesk
+from duetlink.compute.worker.protocol import faults
+from duetlink.compute.worker.protocol.faults import Fault
+from duetlink.compute.worker.protocol.memory import place
+from duetlink.compute.worker.room import program
+from duetlink.compute.worker.room.program import ProgramDesk
 from duetlink.data import values
 from duetlink.errors import OperationFailed, RemoteProtocolError
 from duetlink.testing.faults import list_function

@@ -18,7 +18,7 @@ from torch import nn
 from duetlink import Budget, Policy, errors
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.duet.asking.requests.pending_request import PendingRequest
 from duetlink.testing.faults import life_of
 from tests.conftest import MakeDuets
 from tests.remote.conftest import Bench

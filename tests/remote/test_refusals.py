@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.compute.operations import body
-from duetlink.compute.worker import faults
-from duetlink.compute.worker.faults import error_name
+from duetlink.compute.operations.steps import body
+from duetlink.compute.worker.protocol import faults
+from duetlink.compute.worker.protocol.faults import error_name
 from duetlink.data import values
 from duetlink.errors import DuetError
 from tests.remote.conftest import Bench

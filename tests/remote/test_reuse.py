@@ -13,8 +13,8 @@ import pytest
 
 from duetlink import Policy, errors
 from duetlink.compute.operations.prefixes import Prefix
-from duetlink.compute.worker.groups import State
-from duetlink.compute.worker.memory import place
+from duetlink.compute.worker.protocol.groups import State
+from duetlink.compute.worker.protocol.memory import place
 from duetlink.duet.answering import reuse
 from duetlink.duet.answering.reuse import Frozen, Reuse
 from duetlink.testing.faults import close_rooms, kept_rooms, run_inside

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from duetlink import errors
-from duetlink.compute.worker.memory import NAME
-from duetlink.duet.asking import program as recording
+from duetlink.compute.worker.protocol.memory import NAME
+from duetlink.duet.asking.recording import program as recording
 from duetlink.testing.faults import kept_counts, life_of, mapped_assets, set_constants
 from tests.remote.conftest import Bench
 from tests.remote.hostile import Room, slice_of

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import torch
 
-from duetlink.duet.asking.mock_shown import html_of, text_of
+from duetlink.duet.asking.mocks.mock_shown import html_of, text_of
 from tests.remote.conftest import Bench
 
 SERIES = pd.Series([1.5, 2.5, 3.5], index=["a", "b", "c"], name="dose")

@@ -14,7 +14,7 @@ from torch import nn
 
 from duetlink import Mock, errors
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking.tensor import TensorPointer
+from duetlink.duet.asking.pointers.tensor import TensorPointer
 from tests.remote.conftest import Bench
 
 ROWS = 64

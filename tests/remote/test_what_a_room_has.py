@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duetlink.compute.worker.process import Reply, Room
+from duetlink.compute.worker.kernel.process import Reply, Room
 from tests.remote.conftest import Bench
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks at /proc")

@@ -12,7 +12,7 @@ import pytest
 import scipy.signal
 
 from duetlink import errors
-from duetlink.compute.operations.allowed import Allowed, Function
+from duetlink.compute.operations.allow_lists.allowed import Allowed, Function
 from duetlink.data import values
 from duetlink.data.values import body as layout
 from duetlink.data.values import schema_pb2 as wire

@@ -16,8 +16,8 @@ import polars as pl
 import torch
 from pandas.api.extensions import ExtensionDtype
 
-from duetlink.duet.asking.program import is_remote
-from duetlink.duet.asking.sizes import Shape
+from duetlink.duet.asking.recording.program import is_remote
+from duetlink.duet.asking.recording.sizes import Shape
 
 NOTHING = ...  # a pointer, a length that is hidden, or an object that is no plain value
 SAW = "_saw_"  # the name by which watched statements call a Recorder

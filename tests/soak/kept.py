@@ -10,7 +10,7 @@ LIMITS = (
     ("duetlink.duet.objects.job_log.JobLog", 10_000),
     # what each of those asked for, and what is shared now (max_assets)
     ("duetlink.duet.objects.asset.AssetInfo", 20_000),
-    # steps, so that any result can be traced back (MAX_HELD_BYTES in compute/operations/trace.py)
+    # steps, so that any result can be traced back (MAX_HELD_BYTES in compute/operations/steps/trace.py)
     ("duetlink.compute.operations.", 3_000_000),
     # a quarter of an hour, second by second (KEPT_S in net/link/history.py), of up to four links
     ("duetlink.net.link.history.", 3_600),
@@ -19,19 +19,19 @@ LIMITS = (
     # bodies in which chunks are found again (MAX_BODIES in data/dedup/held.py), and their parts
     ("duetlink.data.dedup.", 2_560),
     # a group's roster never shrinks (MOST_SEATS in groups/membership/messages.py); 8 words of each member
-    ("duetlink.groups.peer.Peer.words", 2_048),
-    ("duetlink.groups.peer.Peer", 256),
+    ("duetlink.groups.links.peer.Peer.words", 2_048),
+    ("duetlink.groups.links.peer.Peer", 256),
     ("duetlink.groups.membership.roster.", 256),
-    ("duetlink.groups.life.GroupLife.peers", 256),
-    ("duetlink.groups.member_links.MemberLinks.peers", 256),
-    ("duetlink.groups.farewell.Farewell._answered", 256),
+    ("duetlink.groups.lifecycle.life.GroupLife.peers", 256),
+    ("duetlink.groups.links.member_links.MemberLinks.peers", 256),
+    ("duetlink.groups.lifecycle.farewell.Farewell._answered", 256),
     ("duetlink.errors.LinkClosed", 256),  # this and the next: how the link to each of them ended
     ("duetlink.errors.PeerLost", 256),
-    # who has gone (_KEPT in groups/departures.py)
-    ("duetlink.groups.departures.", 16),
-    ("duetlink.groups.status.GoneStatus", 16),
+    # who has gone (_KEPT in groups/lifecycle/departures.py)
+    ("duetlink.groups.lifecycle.departures.", 16),
+    ("duetlink.groups.lifecycle.status.GoneStatus", 16),
     # two caches of 256 choices and one of 1,024 schedules, of a few rounds each
-    ("duetlink.groups.collectives.schedule.", 20_000),
+    ("duetlink.groups.collectives.schedules.schedule.", 20_000),
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import duetlink
 from duetlink.errors import PeerLost
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink.settings import Settings
 
 # a killed member is known soon, and a busy machine loses none

@@ -15,7 +15,7 @@ import numpy as np
 
 import duetlink
 from duetlink.errors import DuetError
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 
 MOST = 16  # members of one group in its life: its code is for 15 who join
 CALL_S = 120.0  # longer than a loss takes to be known

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from duetlink.compute.worker import rooms
-from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.kernel import rooms
+from duetlink.compute.worker.kernel.process import Room
 from tests.system.descendants import descendants
 
 WARM_UP = 100  # rooms, before what is held is compared

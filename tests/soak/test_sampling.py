@@ -108,8 +108,8 @@ def test_a_series_is_judged_by_its_kind() -> None:
     assert leak("_asyncio.Future", *range(71, 467, 36)) == 216
     assert leak("private bytes", *rising) == 0
     assert leak("private bytes", *(2e7 * number for number in range(11))) == 120_000_000
-    assert leak("items of duetlink.groups.departures.Departures._ends", *range(11)) == 0
-    assert leak("items of duetlink.groups.departures.Departures._ends", *range(5, 22)) == 5
+    assert leak("items of duetlink.groups.lifecycle.departures.Departures._ends", *range(11)) == 0
+    assert leak("items of duetlink.groups.lifecycle.departures.Departures._ends", *range(5, 22)) == 5
 
 
 def test_what_was_not_seen_in_a_cycle_counts_as_none() -> None:

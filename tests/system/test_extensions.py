@@ -136,7 +136,7 @@ def test_what_rooms_cannot_find_is_refused_before_anything_runs(
     shutil.copytree(site, elsewhere)
     program = (
         "import asyncio\n"
-        "from duetlink.compute.worker.process import Room\n"
+        "from duetlink.compute.worker.kernel.process import Room\n"
         "from duetlink.errors import WorkerUnavailable\n"
         "try: asyncio.run(Room.start())\n"
         "except WorkerUnavailable as error: print(error)"
@@ -218,8 +218,8 @@ WRONG = {
 # what is installed is looked up once in a process: so each is tried in a fork of one
 TRYING = """
 import json, os, sys, traceback
-from duetlink.compute.operations.allowed import Allowed
-from duetlink.compute.operations.effects import check_lists
+from duetlink.compute.operations.allow_lists.allowed import Allowed
+from duetlink.compute.operations.steps.effects import check_lists
 from duetlink.data.values.registry import registered
 from duetlink.net.paths.registry import OURS, path_class
 from duetlink.errors import ExtensionFailed

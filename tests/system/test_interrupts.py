@@ -23,23 +23,23 @@ PATIENT = (
 
 # interrupted below, while they wait for a peer that is stopped or has not come yet
 TRIED = """
-    duetlink.duet.asking.pending_request:PendingRequest._result
-    duetlink.duet.asking.pending_request:_wait
-    duetlink.duet.asking.workbench:Workbench.mock
+    duetlink.duet.asking.requests.pending_request:PendingRequest._result
+    duetlink.duet.asking.requests.pending_request:_wait
+    duetlink.duet.asking.pointers.workbench:Workbench.mock
     duetlink.duet.duet:Duet._wait_for
     duetlink.duet.duet:Duet.close
     duetlink.duet.duet:Duet.open_port
     duetlink.duet.duet:Duet.ping
     duetlink.duet.duet:Duet.send
     duetlink.duet.duet:Duet.wait_connected
-    duetlink.groups.blocking:BlockingOperations._run
-    duetlink.groups.group:Group.close
-    duetlink.groups.group:Group.open_port
-    duetlink.groups.group:Group._wait_members
-    duetlink.groups.opening:_opened
-    duetlink.groups.rounds:Rounds.finish
-    duetlink.groups.rounds:Rounds.give
-    duetlink.groups.rounds:Rounds.open
+    duetlink.groups.api.blocking:BlockingOperations._run
+    duetlink.groups.api.group:Group.close
+    duetlink.groups.api.group:Group.open_port
+    duetlink.groups.api.group:Group._wait_members
+    duetlink.groups.api.opening:_opened
+    duetlink.groups.api.rounds:Rounds.finish
+    duetlink.groups.api.rounds:Rounds.give
+    duetlink.groups.api.rounds:Rounds.open
     duetlink.groups.torch.work:PendingWork.wait
     duetlink_gossip.courier:Courier.mix
     duetlink.session:_launch
@@ -54,10 +54,10 @@ OWN = {
     "duetlink.duet.answering.requests:Request.fail": TURN,
     "duetlink.duet.answering.requests:Request.stop": "the end of a room of this machine's",
     "duetlink.duet.answering.requests:Request.run": "a worker of this machine, in time of its own",
-    "duetlink.duet.asking.agreement:Mates._asked": "a room of this machine's, thirty seconds at most",
-    "duetlink.duet.asking.own_requests:OwnRequest.withdraw": TURN,
-    "duetlink.duet.asking.pending_request:PendingRequest.__init__": TURN,
-    "duetlink.duet.asking.workbench:Workbench.glance": "two seconds at most, of what is shown",
+    "duetlink.duet.asking.mocks.agreement:Mates._asked": "a room of this machine's, thirty seconds at most",
+    "duetlink.duet.asking.requests.own_requests:OwnRequest.withdraw": TURN,
+    "duetlink.duet.asking.requests.pending_request:PendingRequest.__init__": TURN,
+    "duetlink.duet.asking.pointers.workbench:Workbench.glance": "two seconds at most, of what is shown",
     "duetlink.duet.compression:SharedCompression": TURN,
     "duetlink.duet.duet:Duet.accept": "the text is taken at once; then it waits as wait_connected",
     "duetlink.duet.duet:Duet.doctor": "ten seconds at most, on a loop of its own",
@@ -72,14 +72,14 @@ OWN = {
     "duetlink.duet.ports:": TURN,
     "duetlink.duet.store:": TURN,
     "duetlink.duet.transfers:": TURN,
-    "duetlink.groups.group:Group.close_doors": TURN,
-    "duetlink.groups.group:Group.explain": "as an operation, by Running.operate",
-    "duetlink.groups.group:Group.post": "as an operation, by GroupLife.wait_ready",
-    "duetlink.groups.group:Group.share_port": TURN,
-    "duetlink.groups.group:Group.sums": "as an operation, by Running.operate",
-    "duetlink.groups.mesh:Mesh.fail": "the result of a future that is done",
-    "duetlink.groups.ports:GroupPort.close": TURN,
-    "duetlink.groups.post:GroupPost": "a thread of the gossip's, not the person's; a turn of the loop",
+    "duetlink.groups.api.group:Group.close_doors": TURN,
+    "duetlink.groups.api.group:Group.explain": "as an operation, by Running.operate",
+    "duetlink.groups.api.group:Group.post": "as an operation, by GroupLife.wait_ready",
+    "duetlink.groups.api.group:Group.share_port": TURN,
+    "duetlink.groups.api.group:Group.sums": "as an operation, by Running.operate",
+    "duetlink.groups.links.mesh:Mesh.fail": "the result of a future that is done",
+    "duetlink.groups.api.ports:GroupPort.close": TURN,
+    "duetlink.groups.api.post:GroupPost": "a thread of the gossip's, not the person's; a turn of the loop",
     "duetlink.groups.torch.callbacks:Callbacks._work": "a thread for callbacks, not the person's",
     "duetlink.groups.torch.store_links:StoreLinks.cut": "the result of a future that is done",
     "duetlink.groups.torch.face:Face": "called by torch; by LoopThread.run, as all of these",

@@ -84,7 +84,7 @@ def test_two_kernels_have_each_their_own(make_kernel: MakeKernel) -> None:
 
 def test_a_fork_of_the_kernel_has_its_own_and_leaves_its_parents_alone(make_kernel: MakeKernel) -> None:
     kernel = prepared(make_kernel)
-    kernel.run("import os; from duetlink.compute.worker.process import Room; both = pair()")
+    kernel.run("import os; from duetlink.compute.worker.kernel.process import Room; both = pair()")
     assert kernel.value("total(both[1])") == "55.0"
     before = zygotes(kernel)
     kernel.run(

@@ -8,7 +8,7 @@ import comm
 import pytest
 
 from duetlink.duet.duet import Duet
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink_widgets.panel import Panel
 from tests.widgets.recording import Recording, recording_comm
 

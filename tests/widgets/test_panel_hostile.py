@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.duet.asking import workbench
+from duetlink.duet.asking.pointers import workbench
 from duetlink.errors import MalformedValue
 from duetlink.testing.faults import life_of, replace_function
 from duetlink_widgets import snapshot

@@ -12,7 +12,7 @@ from typing import Any
 
 from duetlink import Duet
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking.own_requests import OwnRequest
+from duetlink.duet.asking.requests.own_requests import OwnRequest
 from duetlink.duet.objects.preview import preview_text
 from duetlink.duet.store import look
 from duetlink.errors import RequestAnswered, SettingError

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from duetlink import Duet
-from duetlink.duet.asking.own_requests import OwnRequest
+from duetlink.duet.asking.requests.own_requests import OwnRequest
 from duetlink.duet.compression import MadeDecision
 from duetlink.errors import LinkClosed
 from duetlink_widgets import snapshot

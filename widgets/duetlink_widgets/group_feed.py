@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from duetlink.errors import SettingError
-from duetlink.groups.group import Group
-from duetlink.groups.status import (
+from duetlink.groups.api.group import Group
+from duetlink.groups.lifecycle.status import (
     GoneStatus,
     GroupStatus,
     LinkStatus,

@@ -15,7 +15,7 @@ from IPython.display import display, update_display
 
 from duetlink import Duet
 from duetlink.duet.display import Table
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink_widgets.feed import Feed
 from duetlink_widgets.group_feed import GroupFeed
 

@@ -13,7 +13,7 @@ from duetlink import Duet
 from duetlink.base.quantities import size_text
 from duetlink.data.codecs import Codec
 from duetlink.duet.answering.requests import Request
-from duetlink.duet.asking.own_requests import WAITING, OwnRequest
+from duetlink.duet.asking.requests.own_requests import WAITING, OwnRequest
 from duetlink.duet.compression import MadeDecision
 from duetlink.duet.display import by_words
 from duetlink.duet.store import Listed, listed

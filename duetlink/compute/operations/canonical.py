@@ -17,12 +17,12 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from duetlink.base.quantities import size_text
-from duetlink.compute.operations import body
-from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.lineage import Lineage, lineage
-from duetlink.compute.operations.program import ASSET, VALUE, Step
-from duetlink.compute.operations.slice import Slice, slice_of
-from duetlink.compute.operations.trace import LoggedValue, Shape, Trace
+from duetlink.compute.operations.steps import body
+from duetlink.compute.operations.steps.effects import worst_effect
+from duetlink.compute.operations.steps.program import ASSET, VALUE, Step
+from duetlink.compute.operations.steps.slice import Slice, slice_of
+from duetlink.compute.operations.steps.trace import LoggedValue, Shape, Trace
 from duetlink.data.values.told import told as told_by
 from duetlink.errors import RemoteProtocolError
 

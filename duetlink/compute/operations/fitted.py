@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from duetlink.compute.operations.allowed import read_list
+from duetlink.compute.operations.allow_lists.allowed import read_list
 from duetlink.compute.operations.fitted_tree import TREE, is_tree, tree_of
 from duetlink.errors import OperationRefused
 

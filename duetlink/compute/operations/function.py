@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duetlink.compute.operations import program
-from duetlink.compute.operations.literal import harmless, literal, quoted
-from duetlink.compute.operations.names import is_identifier, usable
-from duetlink.compute.operations.parsing import parsed
-from duetlink.compute.operations.program import MAX_DEPTH, Argument
+from duetlink.compute.operations.printer.literal import harmless, literal, quoted
+from duetlink.compute.operations.printer.names import is_identifier, usable
+from duetlink.compute.operations.printer.parsing import parsed
+from duetlink.compute.operations.steps import program
+from duetlink.compute.operations.steps.program import MAX_DEPTH, Argument
 from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError
 
 MAX_SOURCE_BYTES = 256 * 1024

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from duetlink.compute.operations.callbacks import function_table
-from duetlink.compute.operations.code import code_of
-from duetlink.compute.operations.effects import is_listed
-from duetlink.compute.operations.literal import harmless
-from duetlink.compute.operations.preparations import preparations_of
-from duetlink.compute.operations.program import ASSET, VALUE
-from duetlink.compute.operations.slice import Slice
+from duetlink.compute.operations.allow_lists.callbacks import function_table
+from duetlink.compute.operations.printer.code import code_of
+from duetlink.compute.operations.printer.literal import harmless
+from duetlink.compute.operations.steps.effects import is_listed
+from duetlink.compute.operations.steps.preparations import preparations_of
+from duetlink.compute.operations.steps.program import ASSET, VALUE
+from duetlink.compute.operations.steps.slice import Slice
 
 _MAX_EXPRESSION = 60  # characters
 _MAX_OPERATIONS = 1_000  # the lists have more, but nobody uses that many

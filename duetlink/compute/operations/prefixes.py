@@ -18,8 +18,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.operations.kinds import CHANGES_FIRST, EVERYWHERE
-from duetlink.compute.operations.program import ASSET, VALUE
+from duetlink.compute.operations.steps.kinds import CHANGES_FIRST, EVERYWHERE
+from duetlink.compute.operations.steps.program import ASSET, VALUE
 
 MOST_STEPS = 10_000  # of a program that is looked at, which takes some 50 ms
 

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA, Allowed
-from duetlink.compute.operations.program import ASSET, DROP, GRAD, MAX_DEPTH, VALUE, Step, references
+from duetlink.compute.operations.allow_lists.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA, Allowed
+from duetlink.compute.operations.steps.program import ASSET, DROP, GRAD, MAX_DEPTH, VALUE, Step, references
 from duetlink.compute.privacy.advice import advice
 from duetlink.compute.privacy.call import Call, Named, Unstable, check_rows
 from duetlink.compute.privacy.rowwise import rule_of

@@ -12,14 +12,14 @@ from typing import ClassVar
 
 from duetlink.base.quantities import size_text
 from duetlink.compute.operations import function
-from duetlink.compute.operations.all_steps import all_steps
 from duetlink.compute.operations.canonical import DIGEST_VERSION, Program
 from duetlink.compute.operations.function import Call
 from duetlink.compute.operations.lineage import Lineage
-from duetlink.compute.operations.literal import harmless
-from duetlink.compute.operations.source_shown import shown_source
+from duetlink.compute.operations.printer.all_steps import all_steps
+from duetlink.compute.operations.printer.literal import harmless
+from duetlink.compute.operations.printer.source_shown import shown_source
 from duetlink.compute.privacy.claim import Claim
-from duetlink.compute.worker.libraries import LIBRARIES, OF_FUNCTIONS
+from duetlink.compute.worker.protocol.libraries import LIBRARIES, OF_FUNCTIONS
 from duetlink.data import values
 from duetlink.duet.answering.failure import Failure
 from duetlink.duet.answering.private import Private

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from duetlink.compute.operations import function
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.operations.literal import harmless
-from duetlink.compute.worker import answers, faults
-from duetlink.compute.worker.faults import Fault, error_name
-from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.process import OnEvent, Room
-from duetlink.compute.worker.runs import Made
+from duetlink.compute.operations.printer.literal import harmless
+from duetlink.compute.worker.kernel.process import OnEvent, Room
+from duetlink.compute.worker.kernel.runs import Made
+from duetlink.compute.worker.protocol import answers, faults
+from duetlink.compute.worker.protocol.faults import Fault, error_name
+from duetlink.compute.worker.protocol.limits import Limits
+from duetlink.compute.worker.protocol.memory import place
 from duetlink.data import values
 from duetlink.data.values.base import Encoded
 from duetlink.duet.answering.failure import Failure

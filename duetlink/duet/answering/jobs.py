@@ -17,7 +17,7 @@ from functools import partial
 from duetlink.base.audit import entry
 from duetlink.base.events import Sink
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.data.values.base import Encoded
 from duetlink.duet.answering import job_run
 from duetlink.duet.answering.incoming import Incoming

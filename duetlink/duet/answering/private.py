@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetlink.base.wire import json_
-from duetlink.compute.operations.allowed import Allowed, libraries
+from duetlink.compute.operations.allow_lists.allowed import Allowed, libraries
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.operations.program import ASSET, Step, references
+from duetlink.compute.operations.steps.program import ASSET, Step, references
 from duetlink.compute.privacy.lineage import Refusal, Route, row_stable, source_rows
 from duetlink.compute.privacy.release import plan
 from duetlink.compute.privacy.statistic import MAX_BYTES, Statistic

@@ -20,12 +20,13 @@ from duetlink.compute.privacy.account import Amount
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.privacy.table import Rows
-from duetlink.compute.worker import faults, rooms, runs
-from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.process import OnEvent, Room
-from duetlink.compute.worker.runs import Made
+from duetlink.compute.worker.kernel import rooms, runs
+from duetlink.compute.worker.kernel.process import OnEvent, Room
+from duetlink.compute.worker.kernel.runs import Made
+from duetlink.compute.worker.protocol import faults
+from duetlink.compute.worker.protocol.faults import Fault
+from duetlink.compute.worker.protocol.limits import Limits
+from duetlink.compute.worker.protocol.memory import place
 from duetlink.duet.answering.charge import Charge, planned_charges, refusal
 from duetlink.duet.answering.private import Private, planned, rows_found
 from duetlink.duet.answering.reuse import Frozen, Plan, Reuse

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.prefixes import Assets, Beginning, Prefix, divided, prefixes
-from duetlink.compute.worker.groups import State
-from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.kernel.process import Room
+from duetlink.compute.worker.protocol.groups import State
+from duetlink.compute.worker.protocol.limits import Limits
 
 COSTLY_S = 0.05  # a run that takes less is not worth a copy
 WORTH_S = 0.01  # nor are steps that take less, where as many assets are worked with after them

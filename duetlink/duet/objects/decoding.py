@@ -13,9 +13,9 @@ import json
 import os
 from collections.abc import Callable
 
-from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.kernel.process import Room
+from duetlink.compute.worker.protocol.limits import Limits
+from duetlink.compute.worker.protocol.memory import place
 from duetlink.data import values
 from duetlink.errors import LimitExceeded, MalformedValue, ValueRefused, WorkerUnavailable, WorkLimit
 

@@ -13,21 +13,21 @@ import numpy as np
 
 from duetlink.data.codecs.element import UINT8
 from duetlink.errors import DuetError, OperationMismatch, UnsupportedValue
-from duetlink.groups.collectives import operands
-from duetlink.groups.collectives.choice import Explanation
-from duetlink.groups.collectives.costs import LinkFigures
-from duetlink.groups.collectives.elements import Array, halves, mean_of_halves
-from duetlink.groups.collectives.engine import Engine
+from duetlink.groups.collectives.execution.elements import Array, halves, mean_of_halves
+from duetlink.groups.collectives.execution.engine import Engine
 from duetlink.groups.collectives.figures_agreement import Figures, FiguresAgreement
-from duetlink.groups.collectives.flat import FlatOperations, Manner
-from duetlink.groups.collectives.forms import Forms, joined, parted
 from duetlink.groups.collectives.letters import Letters
+from duetlink.groups.collectives.planning.choice import Explanation
+from duetlink.groups.collectives.planning.costs import LinkFigures
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.sums import reduced, registry
 from duetlink.groups.collectives.sums.automatic import with_codecs
 from duetlink.groups.collectives.sums.base import SumReport
-from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
-from duetlink.groups.transport import Transport
+from duetlink.groups.collectives.values import operands
+from duetlink.groups.collectives.values.flat import FlatOperations, Manner
+from duetlink.groups.collectives.values.forms import Forms, joined, parted
+from duetlink.groups.collectives.values.trees import Tree, from_bytes, take_apart, to_bytes
+from duetlink.groups.links.transport import Transport
 
 _REMEMBERED_SUMS = 64
 DEFAULT_LIMIT_BYTES = 4 * 1024**3

@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
 from duetlink.errors import OperationMismatch
-from duetlink.groups.collectives import host_memory
-from duetlink.groups.collectives.costs import Costs, LinkFigures, row_from_wire, row_to_wire
-from duetlink.groups.collectives.engine import Engine
-from duetlink.groups.collectives.flat import FlatOperations
-from duetlink.groups.collectives.forms import Forms
-from duetlink.groups.collectives.host_memory import Memory, OwnMemory
-from duetlink.groups.collectives.shared import SharedOperations
+from duetlink.groups.collectives.execution.engine import Engine
+from duetlink.groups.collectives.planning.costs import Costs, LinkFigures, row_from_wire, row_to_wire
+from duetlink.groups.collectives.same_host import host_memory
+from duetlink.groups.collectives.same_host.host_memory import Memory, OwnMemory
+from duetlink.groups.collectives.same_host.shared import SharedOperations
+from duetlink.groups.collectives.values.flat import FlatOperations
+from duetlink.groups.collectives.values.forms import Forms
 
 Figures = Callable[[], Awaitable[Mapping[int, LinkFigures]]]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from duetlink.errors import DuetError, LimitExceeded
-from duetlink.groups.collectives.engine import Engine
-from duetlink.groups.collectives.messages import Moved
-from duetlink.groups.collectives.operands import checked_rank
-from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
+from duetlink.groups.collectives.execution.engine import Engine
+from duetlink.groups.collectives.execution.messages import Moved
+from duetlink.groups.collectives.values.operands import checked_rank
+from duetlink.groups.collectives.values.trees import Tree, from_bytes, take_apart, to_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from duetlink.errors import OutOfRange, SettingError
-from duetlink.groups import averaging
+from duetlink.groups.collectives import averaging
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.collectives.trees import take_apart
+from duetlink.groups.collectives.values.trees import take_apart
 from duetlink.groups.secure.party import LEAST_MEMBERS, Party
 from duetlink.groups.secure.ranges import DEFAULT_LIMIT, Range
 from duetlink.groups.secure.sums import SecureSum

@@ -38,7 +38,7 @@ import numpy as np
 from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import BY_NAME, UINT8
 from duetlink.errors import OperationMismatch, RemoteProtocolError, SecureSumFailed
-from duetlink.groups.collectives.flat import FlatOperations, Manner
+from duetlink.groups.collectives.values.flat import FlatOperations, Manner
 from duetlink.groups.secure.blocks import OwnedBlocks
 from duetlink.groups.secure.introduction import (
     DIGEST_BYTES,

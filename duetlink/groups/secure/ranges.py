@@ -16,7 +16,7 @@ from duetlink.data.codecs.element import Element
 from duetlink.data.codecs.integers.fixed_point import FixedPoint
 from duetlink.data.codecs.integers.floats import floats, unfloats
 from duetlink.errors import OutOfRange, SecureSumFailed, SettingError, UnsupportedValue
-from duetlink.groups.collectives.elements import Array, divide
+from duetlink.groups.collectives.execution.elements import Array, divide
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.naming import SUM_BITS
 from duetlink.groups.secure.noise import MOST_SIGMA, discrete_gaussian

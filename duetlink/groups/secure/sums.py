@@ -11,7 +11,7 @@ from duetlink.base.runtime.off_loop import off_loop
 from duetlink.errors import OutOfRange, SettingError, UnsupportedValue
 from duetlink.groups.collectives.collectives import Collectives, in_turn
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.collectives.trees import Tree, take_apart
+from duetlink.groups.collectives.values.trees import Tree, take_apart
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.masked_round import Wire
 from duetlink.groups.secure.party import Party

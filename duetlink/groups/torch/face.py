@@ -17,9 +17,9 @@ from torch import Tensor
 
 from duetlink.errors import DuetError, GroupError
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.deadline import within
-from duetlink.groups.collectives.elements import Array
-from duetlink.groups.collectives.operands import checked_rank
+from duetlink.groups.collectives.execution.deadline import within
+from duetlink.groups.collectives.execution.elements import Array
+from duetlink.groups.collectives.values.operands import checked_rank
 from duetlink.groups.torch.job import Job
 from duetlink.groups.torch.monitored import monitored_barrier, seconds
 from duetlink.groups.torch.operations import Operations

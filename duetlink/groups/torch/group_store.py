@@ -13,8 +13,8 @@ from typing import Any
 from torch._C._distributed_c10d import Store
 
 from duetlink.errors import CallTimeout, DuetError, GroupError, PeerLost, RemoteProtocolError
-from duetlink.groups.group import Group
-from duetlink.groups.life import GroupLife
+from duetlink.groups.api.group import Group
+from duetlink.groups.lifecycle.life import GroupLife
 from duetlink.groups.torch.shelf import Op, Question, Shelf, answer_from_wire, answer_to_wire
 from duetlink.net.link.link import Link
 from duetlink.net.streams.stream import Stream

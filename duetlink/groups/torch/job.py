@@ -12,7 +12,7 @@ from duetlink.base.runtime.at_exit import ExitPlan, open_here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import DuetError, GroupError, PeerLost, SettingError
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.mesh import Mesh
+from duetlink.groups.links.mesh import Mesh
 from duetlink.groups.torch.group_links import GroupLinks
 from duetlink.groups.torch.group_store import GroupStore
 from duetlink.groups.torch.links import Links

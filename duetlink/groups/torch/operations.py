@@ -15,7 +15,7 @@ from torch import Tensor
 
 from duetlink.errors import UnsupportedValue
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 
 _NAMES = {

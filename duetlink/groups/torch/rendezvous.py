@@ -16,7 +16,7 @@ from torch.distributed.constants import default_pg_timeout
 from torch.distributed.rendezvous import register_rendezvous_handler
 
 from duetlink.errors import SettingError
-from duetlink.groups.opening import open_group
+from duetlink.groups.api.opening import open_group
 from duetlink.groups.torch.group_store import GroupStore
 from duetlink.settings import Settings
 

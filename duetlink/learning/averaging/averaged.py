@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from duetlink.errors import OperationAborted, PeerLost, RemoteProtocolError, UnsupportedValue
+from duetlink.groups.api.rounds import Meeting
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.membership.messages import MOST_MEMBERS
-from duetlink.groups.rounds import Meeting
 from duetlink.groups.secure.sums import SecureSum
 from duetlink.learning.averaging import updates as coding
 from duetlink.learning.averaging.flat import FlatModel, Floats
@@ -21,7 +21,7 @@ _ALL = frozenset(range(MOST_MEMBERS))
 
 
 class Averaged:
-    """A `Part` of `duetlink.groups.rounds`. The numbers and the velocity are the same bits at all members."""
+    """A `Part` of a round (`groups/api/rounds.py`). Its numbers are the same bits at all members."""
 
     def __init__(
         self,

@@ -7,8 +7,8 @@ from typing import Self
 from torch import Tensor, nn
 
 from duetlink.errors import RemoteProtocolError, SettingError
-from duetlink.groups.group import Group
-from duetlink.groups.rounds import Round
+from duetlink.groups.api.group import Group
+from duetlink.groups.api.rounds import Round
 from duetlink.learning.averaging.averaged import Averaged
 from duetlink.learning.averaging.flat import FlatModel
 from duetlink.learning.averaging.outer import OuterStep

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import DuetError, PathUnavailable
-from duetlink.net.carrier.child import Child
 from duetlink.net.carrier.configuration import Configuration
-from duetlink.net.carrier.driver import MAX_SIGNALS
+from duetlink.net.carrier.drivers.driver import MAX_SIGNALS
+from duetlink.net.carrier.helper.child import Child
 from duetlink.net.paths.base import PathContext
 
 ATTEMPT_TIMEOUT_S = 8.0

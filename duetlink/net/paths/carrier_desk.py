@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LimitExceeded, PathUnavailable, RemoteProtocolError
-from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES
+from duetlink.net.carrier.drivers.driver import MAX_SIGNAL_BYTES
 from duetlink.net.peer.rpc import Rpc
 
 ATTEMPT_ID_BYTES = 16

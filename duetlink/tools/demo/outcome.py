@@ -12,7 +12,7 @@ from rich.text import Text
 from duetlink.base.quantities import size_text
 from duetlink.duet.answering.states import PERSON
 from duetlink.duet.display import visible
-from duetlink.groups.status import GroupStatus
+from duetlink.groups.lifecycle.status import GroupStatus
 from duetlink.tools.demo.errors import DemoFailed
 from duetlink.tools.demo.screen import colour_of
 from duetlink.tools.demo.summary import AnsweredRequest, Summary, times

@@ -10,7 +10,7 @@ import msgspec
 
 from duetlink.base.quantities import rate_text
 from duetlink.base.wire import json_
-from duetlink.groups.status import GroupStatus
+from duetlink.groups.lifecycle.status import GroupStatus
 from duetlink.net.link.transfer import TransferStatus
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.allow_lists.allowed import Allowed
 
 # names of files, other processes, other machines, or pictures
 _OUTSIDE = re.compile(

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from duetlink.compute.operations import program
 from duetlink.compute.operations.canonical import Program, Value
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.compute.operations.lineage import lineage as shown
-from duetlink.compute.operations.slice import slice_of
-from duetlink.compute.operations.trace import LoggedValue, Trace
+from duetlink.compute.operations.steps import program
+from duetlink.compute.operations.steps.slice import slice_of
+from duetlink.compute.operations.steps.trace import LoggedValue, Trace
 from duetlink.errors import RemoteProtocolError
 
 _MAX_NAME = 200  # characters

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from duetlink.compute.operations import body
-from duetlink.compute.operations.body import Body, Draw, Words, read, step_of, steps_text, write
+from duetlink.compute.operations.steps import body
+from duetlink.compute.operations.steps.body import Body, Draw, Words, read, step_of, steps_text, write
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 STEPS: list[Any] = [["asset", ["x", 1]], ["value", [0]], ["operator.add", [[1], [2]]]]

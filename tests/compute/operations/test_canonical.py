@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetlink.compute.operations import body, canonical
+from duetlink.compute.operations import canonical
 from duetlink.compute.operations.canonical import Program, Value, compacted
-from duetlink.compute.operations.trace import LoggedValue, Trace
+from duetlink.compute.operations.steps import body
+from duetlink.compute.operations.steps.trace import LoggedValue, Trace
 from duetlink.data.values import encode
 from duetlink.errors import RemoteProtocolError
 from duetlink.testing.faults import set_constants

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetlink.compute.operations import code
-from duetlink.compute.operations.aliases import Text
-from duetlink.compute.operations.all_steps import all_steps
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.operations.code import code_of
-from duetlink.compute.operations.defaults import FUNCTIONS
-from duetlink.compute.operations.expression import expression
-from duetlink.compute.operations.literal import harmless, literal
-from duetlink.compute.operations.slice import Slice, slice_of
-from duetlink.compute.operations.trace import Trace
+from duetlink.compute.operations.printer import code
+from duetlink.compute.operations.printer.aliases import Text
+from duetlink.compute.operations.printer.all_steps import all_steps
+from duetlink.compute.operations.printer.code import code_of
+from duetlink.compute.operations.printer.defaults import FUNCTIONS
+from duetlink.compute.operations.printer.expression import expression
+from duetlink.compute.operations.printer.literal import harmless, literal
+from duetlink.compute.operations.steps.slice import Slice, slice_of
+from duetlink.compute.operations.steps.trace import Trace
 from tests.compute.operations.programs import Ref, Writer, effects
 
 

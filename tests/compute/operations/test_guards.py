@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duetlink.compute.operations.allowed import EFFECTS, LIBRARIES, Allowed, read_list
-from duetlink.compute.operations.guards import check
-from duetlink.compute.operations.items import check_items
+from duetlink.compute.operations.allow_lists.allowed import EFFECTS, LIBRARIES, Allowed, read_list
+from duetlink.compute.operations.allow_lists.guards import check
+from duetlink.compute.operations.steps.items import check_items
 from duetlink.errors import OperationRefused
 from duetlink.testing.faults import listed_functions
 

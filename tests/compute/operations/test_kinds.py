@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duetlink.compute.operations import kinds
-from duetlink.compute.operations.effects import worst_effect
-from duetlink.compute.operations.kinds import kind_by_name
+from duetlink.compute.operations.steps import kinds
+from duetlink.compute.operations.steps.effects import worst_effect
+from duetlink.compute.operations.steps.kinds import kind_by_name
 from tests.compute.operations.programs import resolved
 
 KINDS = {

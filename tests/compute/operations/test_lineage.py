@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from duetlink.compute.operations.lineage import operation_name
-from duetlink.compute.operations.trace import LoggedValue
+from duetlink.compute.operations.steps.trace import LoggedValue
 from tests.compute.operations.programs import Writer, asked, effects, lineage, traced
 
 

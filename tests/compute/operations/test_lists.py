@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from duetlink.compute.operations.allowed import (
+from duetlink.compute.operations.allow_lists.allowed import (
     AGGREGATE,
     BACKWARD,
     EFFECTS,
@@ -26,7 +26,7 @@ from duetlink.compute.operations.allowed import (
     Allowed,
     read_list,
 )
-from duetlink.compute.operations.effects import may_draw, worst_effect
+from duetlink.compute.operations.steps.effects import may_draw, worst_effect
 from duetlink.errors import OperationRefused
 
 MODULES = {"python": "builtins"}

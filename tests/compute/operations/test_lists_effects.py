@@ -12,8 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duetlink.compute.operations.allowed import AGGREGATE, ELEMENTWISE, IN_PLACE, OTHER, Allowed, read_list
-from duetlink.compute.operations.guards import check
+from duetlink.compute.operations.allow_lists.allowed import (
+    AGGREGATE,
+    ELEMENTWISE,
+    IN_PLACE,
+    OTHER,
+    Allowed,
+    read_list,
+)
+from duetlink.compute.operations.allow_lists.guards import check
 from duetlink.testing.faults import listed_functions
 
 torch = pytest.importorskip("torch")

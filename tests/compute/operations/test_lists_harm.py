@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from duetlink.compute.operations.allowed import EFFECTS, LIBRARIES, LOCAL, Allowed
+from duetlink.compute.operations.allow_lists.allowed import EFFECTS, LIBRARIES, LOCAL, Allowed
 from duetlink.errors import OperationRefused
 from tests.compute.operations.test_lists import (
     MODULES,

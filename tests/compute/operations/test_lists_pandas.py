@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duetlink.compute.operations.allowed import AGGREGATE, ELEMENTWISE, read_list
-from duetlink.compute.operations.guards import check
+from duetlink.compute.operations.allow_lists.allowed import AGGREGATE, ELEMENTWISE, read_list
+from duetlink.compute.operations.allow_lists.guards import check
 
 pd = pytest.importorskip("pandas")
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from duetlink.compute.operations.guards import check
-from duetlink.compute.operations.torch_names import METADATA_NAMES, name_of_torch
+from duetlink.compute.operations.allow_lists.guards import check
+from duetlink.compute.operations.allow_lists.torch_names import METADATA_NAMES, name_of_torch
 from duetlink.errors import OperationRefused
 
 pytest.importorskip("torch")

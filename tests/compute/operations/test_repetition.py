@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetlink.compute.operations.loops import Item, Loop
-from duetlink.compute.operations.repetition import fold
+from duetlink.compute.operations.printer.loops import Item, Loop
+from duetlink.compute.operations.printer.repetition import fold
 from tests.compute.operations.programs import Worker, lineage, resolved, traced
 from tests.compute.operations.test_lineage_soundness import evaluated, same
 

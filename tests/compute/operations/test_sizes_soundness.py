@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import torch
 
-from duetlink.compute.operations.allowed import (
+from duetlink.compute.operations.allow_lists.allowed import (
     AGGREGATE,
     ELEMENTWISE,
     OTHER,

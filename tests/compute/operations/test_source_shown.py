@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duetlink.compute.operations.function import check_letters
-from duetlink.compute.operations.source_shown import shown_source
+from duetlink.compute.operations.printer.source_shown import shown_source
 
 HEAD = "def f(x):\n    y = x + 1\n"
 END = "    return y\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.allow_lists.allowed import Allowed
 from duetlink.compute.privacy.lineage import Schemas
 from duetlink.compute.privacy.table import table_of
 

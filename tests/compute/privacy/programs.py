@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from duetlink.compute.operations.program import Step
+from duetlink.compute.operations.steps.program import Step
 
 
 class Ref(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from duetlink import Prep
-from duetlink.compute.operations.allowed import Allowed
-from duetlink.compute.operations.program import Step
+from duetlink.compute.operations.allow_lists.allowed import Allowed
+from duetlink.compute.operations.steps.program import Step
 from duetlink.compute.prep.frames import PREPARE
 from duetlink.compute.privacy.lineage import Refusal, Route, Schemas, row_stable
 from duetlink.compute.privacy.table import BOOL, FLOAT, INT, NUMPY, PANDAS, TEXT, Column, Rows

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 import torch
 
-from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.allow_lists.allowed import Allowed
 from duetlink.compute.privacy import rowwise
 from duetlink.compute.privacy.lineage import Route, row_stable
 from duetlink.compute.privacy.table import (

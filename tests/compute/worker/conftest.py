@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import pytest
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.compute.worker import rooms
-from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.kernel import rooms
+from duetlink.compute.worker.kernel.process import Room
+from duetlink.compute.worker.protocol.limits import Limits
 
 T = TypeVar("T")
 StartWorker = Callable[..., Awaitable[Room]]
@@ -23,9 +23,9 @@ for path in sys.argv[2:]:
     path in sys.path or site.addsitedir(path)
 sys.path.insert(0, {str(Path(__file__).resolve().parents[3])!r})
 from tests.compute.worker import probe_desk, raw_calls
-from duetlink.compute.worker import desks
+from duetlink.compute.worker.protocol import desks
 desks.DESKS.update(probe_desk.DESKS)
-from duetlink.compute.worker.child import main
+from duetlink.compute.worker.room.child import main
 main(int(sys.argv[1]))
 """
 

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duetlink.compute.worker.desks import Emit, Kind
-from duetlink.compute.worker.memory import map_sealed, place
+from duetlink.compute.worker.protocol.desks import Emit, Kind
+from duetlink.compute.worker.protocol.memory import map_sealed, place
 from duetlink.compute.worker.sandbox.syscalls import COMMON_ALLOWED, EXAMINED, REFUSED
 from duetlink.errors import OperationRefused, RemoteProtocolError
 from tests.compute.worker import workloads

@@ -15,7 +15,7 @@ import struct
 import threading
 from typing import NamedTuple
 
-from duetlink.compute.worker import memory
+from duetlink.compute.worker.protocol import memory
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall

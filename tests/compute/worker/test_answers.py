@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetlink.compute.worker import answers, faults
-from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.groups import EVERYBODY
-from duetlink.compute.worker.memory import place
+from duetlink.compute.worker.protocol import answers, faults
+from duetlink.compute.worker.protocol.faults import Fault
+from duetlink.compute.worker.protocol.groups import EVERYBODY
+from duetlink.compute.worker.protocol.memory import place
 from duetlink.data import values
 from duetlink.data.values.base import Encoded
 from duetlink.errors import WorkerUnavailable

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetlink.compute.worker.frames import MAX_CONTENT_BYTES, MAX_FDS, Frame, FrameReader, head
+from duetlink.compute.worker.protocol.frames import MAX_CONTENT_BYTES, MAX_FDS, Frame, FrameReader, head
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 HEADERS = st.dictionaries(

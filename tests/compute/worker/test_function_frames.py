@@ -6,9 +6,9 @@ import json
 from typing import cast
 
 from duetlink.compute.operations.function import write_call
-from duetlink.compute.worker import answers
-from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.kernel.process import Room
+from duetlink.compute.worker.protocol import answers
+from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.data import values
 from tests.compute.worker.conftest import BOOTSTRAP, Place
 
@@ -83,8 +83,8 @@ async def _looked() -> tuple[list[str], list[str]]:
 
 def test_no_frame_leads_to_the_channel_the_desk_or_the_meter(place: Place) -> None:
     kinds, names = place.run(_looked())
-    assert "duetlink.compute.worker.output.Output" in kinds  # it has looked
+    assert "duetlink.compute.worker.room.output.Output" in kinds  # it has looked
     ours = {kind for kind in kinds if kind.startswith("duetlink.")}
-    assert ours == {"duetlink.compute.worker.job._Job", "duetlink.compute.worker.output.Output"}
+    assert ours == {"duetlink.compute.worker.room.job._Job", "duetlink.compute.worker.room.output.Output"}
     assert "socket.socket" not in kinds
     assert not {"console", "desk", "emit", "counted", "lockdown"} & set(names)

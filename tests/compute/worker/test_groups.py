@@ -12,9 +12,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from duetlink.compute.operations.allowed import ELEMENTWISE, Allowed, read_list
-from duetlink.compute.operations.guards import check
-from duetlink.compute.worker import groups
+from duetlink.compute.operations.allow_lists.allowed import ELEMENTWISE, Allowed, read_list
+from duetlink.compute.operations.allow_lists.guards import check
+from duetlink.compute.worker.protocol import groups
 from duetlink.testing.faults import listed_functions
 from tests.compute.operations import test_lists_effects as arrays
 from tests.compute.operations import test_lists_pandas as tables

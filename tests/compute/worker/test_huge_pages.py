@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from duetlink.compute.worker.huge_pages import own_memory
+from duetlink.compute.worker.room.huge_pages import own_memory
 
 MAPS = """\
 55c41bd17000-55c41bd18000 r--p 00000000 fe:00 4063 /usr/bin/python 3
@@ -24,7 +24,7 @@ MAPS = """\
 JOINED = """
 import os, re
 from pathlib import Path
-from duetlink.compute.worker import huge_pages
+from duetlink.compute.worker.room import huge_pages
 memory = bytearray(b"a") * (64 << 20)
 huge_pages.join()
 told = Path("/proc/self/smaps_rollup").read_text()

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from duetlink.compute.worker.libraries import LIBRARIES
-from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.protocol.libraries import LIBRARIES
+from duetlink.compute.worker.protocol.limits import Limits
 from tests.compute.worker.conftest import Asked, Place
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import torch
 
-from duetlink.compute.operations import body
-from duetlink.compute.worker.mates import MatesDesk, constants_of
+from duetlink.compute.operations.steps import body
+from duetlink.compute.worker.room.mates import MatesDesk, constants_of
 from duetlink.data import values
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from duetlink.compute.worker import memory
-from duetlink.compute.worker.memory import map_sealed, place
-from duetlink.compute.worker.result_memory import ResultMemory
+from duetlink.compute.worker.kernel.result_memory import ResultMemory
+from duetlink.compute.worker.protocol import memory
+from duetlink.compute.worker.protocol.memory import map_sealed, place
 from duetlink.errors import RemoteProtocolError, WorkLimit
 
 sealed_only = pytest.mark.skipif(sys.platform != "linux", reason="nothing is sealed here")

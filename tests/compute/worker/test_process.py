@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from duetlink.compute.worker.frames import head
-from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.memory import map_sealed, place
-from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.kernel.process import Room
+from duetlink.compute.worker.protocol.frames import head
+from duetlink.compute.worker.protocol.limits import Limits
+from duetlink.compute.worker.protocol.memory import map_sealed, place
 from duetlink.errors import (
     LimitExceeded,
     OperationFailed,
@@ -333,7 +333,7 @@ async def test_killing_tells_why(start_worker: StartWorker) -> None:
 def test_it_ends_with_its_kernel_however_that_ends(command: str) -> None:
     program = f"""
 import asyncio
-from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.kernel.process import Room
 async def main():
     worker = await Room.start(desk="probe", bootstrap={BOOTSTRAP!r})
     asyncio.ensure_future(worker.call({command!r}))
@@ -472,7 +472,7 @@ async def test_a_library_that_cannot_be_imported_is_left_out(start_worker: Start
 def with_modules(**modules: str) -> str:
     """The tests' program of a room, where these are the modules of libraries."""
     listed = {library: (module,) for library, module in modules.items()}
-    change = f"from duetlink.compute.worker import libraries; libraries.LIBRARIES = {listed!r}"
+    change = f"from duetlink.compute.worker.protocol import libraries; libraries.LIBRARIES = {listed!r}"
     return BOOTSTRAP.replace("main(int(", f"{change}\nmain(int(")
 
 

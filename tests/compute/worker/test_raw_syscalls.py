@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from duetlink.compute.operations.function import write_call
-from duetlink.compute.worker import answers
-from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.kernel.process import Room
+from duetlink.compute.worker.protocol import answers
+from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.data import values
 from duetlink.errors import WorkerUnavailable, WorkLimit
 from tests.compute.worker.conftest import BOOTSTRAP, Place

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from duetlink.compute.worker import rooms
-from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.process import Room
-from duetlink.compute.worker.spawn import forking
+from duetlink.compute.worker.kernel import rooms
+from duetlink.compute.worker.kernel.process import Room
+from duetlink.compute.worker.kernel.spawn import forking
+from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.errors import WorkerUnavailable
 from tests.compute.worker.conftest import BOOTSTRAP
 from tests.compute.worker.test_process import is_there
@@ -116,8 +116,8 @@ async def test_with_the_zygote_all_rooms_end_and_the_next_has_another(here: room
 def test_when_the_owner_is_killed_zygote_and_rooms_end() -> None:
     program = f"""
 import asyncio
-from duetlink.compute.worker import rooms
-from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.kernel import rooms
+from duetlink.compute.worker.kernel.process import Room
 async def main():
     leave = rooms.use({LIGHT!r})
     worker = await Room.start(desk="probe", bootstrap={LIGHT!r})
@@ -175,7 +175,9 @@ async def test_where_forks_cannot_compute_a_room_is_a_process_that_is_ready(
     here: rooms.Rooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(bootstrap: str) -> str:
-        failure = "from duetlink.compute.worker import libraries; libraries.compute = lambda loaded: 1 / 0"
+        failure = (
+            "from duetlink.compute.worker.protocol import libraries; libraries.compute = lambda loaded: 1 / 0"
+        )
         return made(bootstrap).replace("main(int(", f"{failure}\nmain(int(")
 
     made = forking

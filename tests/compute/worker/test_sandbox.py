@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.errors import OperationFailed, OperationRefused, RemoteFailure
 from tests.compute.worker.conftest import Asked, Place
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from duetlink.groups.collectives.layout import Layout
-from duetlink.groups.collectives.schedule import How, Schedule
+from duetlink.groups.collectives.execution.layout import Layout
+from duetlink.groups.collectives.schedules.schedule import How, Schedule
 
 T = TypeVar("T")
 

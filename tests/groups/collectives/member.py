@@ -15,7 +15,7 @@ import numpy as np
 
 from duetlink.errors import PeerLost
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.transport import Message
+from duetlink.groups.links.transport import Message
 
 _LENGTHS = struct.Struct("<IQ")
 ITEMS = 3_000_000  # several chunks

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from duetlink.errors import DuetError, GroupError, OperationAborted, PeerLost
-from duetlink.groups.collectives import engine
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.deadline import within
+from duetlink.groups.collectives.execution import engine
+from duetlink.groups.collectives.execution.deadline import within
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.transport import Message
+from duetlink.groups.links.transport import Message
 from duetlink.testing.transports import MemoryNetwork, MemoryTransport
 
 SIZE = 5

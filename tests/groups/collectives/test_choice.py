@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from duetlink.errors import RemoteProtocolError
-from duetlink.groups.collectives import host_memory
-from duetlink.groups.collectives.choice import Choice
-from duetlink.groups.collectives.costs import Costs, LinkFigures, row_from_wire, row_to_wire
-from duetlink.groups.collectives.frame import Piece, parse
-from duetlink.groups.collectives.order import EXACT_SIZE, STEP_BYTES, ring_order
-from duetlink.groups.transport import Message
+from duetlink.groups.collectives.execution.frame import Piece, parse
+from duetlink.groups.collectives.planning.choice import Choice
+from duetlink.groups.collectives.planning.costs import Costs, LinkFigures, row_from_wire, row_to_wire
+from duetlink.groups.collectives.planning.order import EXACT_SIZE, STEP_BYTES, ring_order
+from duetlink.groups.collectives.same_host import host_memory
+from duetlink.groups.links.transport import Message
 from tests.groups.collectives.conftest import MakeGroup
 
 FAST = LinkFigures(0.001, 12.5e6)  # 100 Mbit/s

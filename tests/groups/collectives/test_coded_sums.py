@@ -14,18 +14,18 @@ from duetlink.data.codecs.element import BY_NAME
 from duetlink.data.codecs.integers.spans import Spans
 from duetlink.data.codecs.sketch.plan import MAX_CELLS, MAX_LOAD, SketchPlan
 from duetlink.errors import OperationMismatch, PeerLost, UnknownCodec, UnsupportedValue
-from duetlink.groups.collectives import layout
-from duetlink.groups.collectives.algorithms import ALGORITHMS
-from duetlink.groups.collectives.costs import Costs, LinkFigures
-from duetlink.groups.collectives.layout import Whole
+from duetlink.groups.collectives.execution import layout
+from duetlink.groups.collectives.execution.layout import Whole
+from duetlink.groups.collectives.planning.costs import Costs, LinkFigures
 from duetlink.groups.collectives.reduce_options import ReduceOptions
+from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS
 from duetlink.groups.collectives.sums.automatic import predictions
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.blocks import blocks_of, items_of
 from duetlink.groups.collectives.sums.chosen_places import by_blocks
 from duetlink.groups.collectives.sums.sampling import SAMPLE
 from duetlink.groups.collectives.sums.sketch_terms import SketchTerms
-from duetlink.groups.transport import Message
+from duetlink.groups.links.transport import Message
 from tests.groups.collectives.conftest import Group, MakeGroup
 
 DENSITIES = (0.0, 0.02, 0.4, 1.0)

@@ -22,11 +22,11 @@ from duetlink.errors import (
     PeerLost,
     RemoteProtocolError,
 )
-from duetlink.groups.collectives import engine
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.frame import Abort, Cause, Kind, Numbered, Offer, Piece, parse
+from duetlink.groups.collectives.execution import engine
+from duetlink.groups.collectives.execution.frame import Abort, Cause, Kind, Numbered, Offer, Piece, parse
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.transport import Message
+from duetlink.groups.links.transport import Message
 from duetlink.testing.faults import set_constants
 from tests.groups.collectives.conftest import Group, MakeGroup
 

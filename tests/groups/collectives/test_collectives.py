@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from duetlink.errors import OperationMismatch, SettingError, UnsupportedValue
-from duetlink.groups import averaging
-from duetlink.groups.collectives.algorithms import ALGORITHMS
+from duetlink.groups.collectives import averaging
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.layout import Whole
+from duetlink.groups.collectives.execution.layout import Whole
 from duetlink.groups.collectives.letters import Received
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.transport import Transport
+from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS
+from duetlink.groups.links.transport import Transport
 from duetlink.testing.transports import MemoryNetwork, MemoryTransport, TransportContract
 from tests.groups.collectives.conftest import MakeGroup
 

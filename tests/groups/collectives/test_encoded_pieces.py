@@ -8,7 +8,7 @@ import torch
 
 from duetlink.errors import OperationMismatch, RemoteProtocolError, UnknownCodec, UnsupportedValue
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.transport import Message
+from duetlink.groups.links.transport import Message
 from tests.groups.collectives.conftest import Group, MakeGroup
 
 

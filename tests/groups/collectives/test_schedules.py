@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetlink.groups.collectives.algorithms import ALGORITHMS, schedule
-from duetlink.groups.collectives.layout import Blocks, Layout, Whole
-from duetlink.groups.collectives.schedule import Schedule
+from duetlink.groups.collectives.execution.layout import Blocks, Layout, Whole
+from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS, schedule
+from duetlink.groups.collectives.schedules.schedule import Schedule
 from tests.groups.collectives.executed import execute
 
 SIZES = range(1, 10)

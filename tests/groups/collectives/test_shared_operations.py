@@ -13,11 +13,11 @@ import torch
 
 from duetlink.base.runtime import shared_memory
 from duetlink.errors import OperationAborted, OperationMismatch, PeerLost
-from duetlink.groups.collectives import host_memory, shared
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.host_memory import Memory, OwnMemory, open_others
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.transport import Message
+from duetlink.groups.collectives.same_host import host_memory, shared
+from duetlink.groups.collectives.same_host.host_memory import Memory, OwnMemory, open_others
+from duetlink.groups.links.transport import Message
 from duetlink.testing.faults import set_constants
 from tests.groups.collectives.conftest import Group, MakeGroup
 
@@ -106,7 +106,7 @@ async def test_different_calls_meet_in_memory_and_beside_it(
     make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared, "WAIT_S", 0.05)
-    monkeypatch.setattr("duetlink.groups.collectives.engine.WAIT_S", 0.05)
+    monkeypatch.setattr("duetlink.groups.collectives.execution.engine.WAIT_S", 0.05)
     for other in (
         lambda m: m.all_reduce(np.ones(3), ReduceOptions("max"), call="b.py:2"),
         lambda m: m.barrier(call="b.py:2"),

@@ -18,9 +18,9 @@ from duetlink.errors import (
     RemoteProtocolError,
     UnsupportedValue,
 )
-from duetlink.groups.collectives import layout
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.transport import Message
+from duetlink.groups.collectives.execution import layout
+from duetlink.groups.links.transport import Message
 from duetlink.testing.faults import set_constants
 from tests.groups.collectives.conftest import Group, MakeGroup
 from tests.groups.collectives.test_coded_sums import adversarial, same_numbers, sparse_arrays

@@ -18,6 +18,7 @@ from duetlink.errors import (
     SecureSumFailed,
 )
 from duetlink.groups.collectives.reduce_options import ReduceOptions
+from duetlink.groups.links.transport import Message
 from duetlink.groups.secure import accountable_round, averages, naming
 from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.introduction import digest
@@ -26,7 +27,6 @@ from duetlink.groups.secure.masked_round import Wire
 from duetlink.groups.secure.naming import Evidence, Opening, TrialFacts, Trials, Verdict
 from duetlink.groups.secure.statements import SIGNATURE_BYTES, Statements
 from duetlink.groups.secure.sums import SecureSum
-from duetlink.groups.transport import Message
 from duetlink.testing.faults import replace_function
 from tests.groups.secure.conftest import Epoch, MakeEpoch
 

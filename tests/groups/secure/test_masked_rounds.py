@@ -16,13 +16,13 @@ from duetlink.errors import (
     RemoteProtocolError,
     SecureSumFailed,
 )
+from duetlink.groups.links.transport import Message
 from duetlink.groups.secure.introduction import DIGEST_BYTES, Held, Introduction, Stage, digest
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.masked_round import MaskedRound, Way, Wire, way_on
 from duetlink.groups.secure.member_secrets import self_key
 from duetlink.groups.secure.party import Party
 from duetlink.groups.secure.residue_sum import ResidueSum
-from duetlink.groups.transport import Message
 from duetlink.testing.faults import kept_round
 from tests.groups.secure.conftest import KEYS, Epoch, MakeEpoch
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from duetlink.errors import GroupError, OperationRefused, PeerLost, PutOut, SecureSumFailed, SettingError
-from duetlink.groups.group import Group
+from duetlink.groups.api.group import Group
 from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.masked_round import MaskedRound
 from duetlink.testing.faults import life_of

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from duetlink.net.carrier.configuration import Configuration
-from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES, Establish, Established, Session
-from duetlink.net.carrier.mux import Mux
+from duetlink.net.carrier.drivers.driver import MAX_SIGNAL_BYTES, Establish, Established, Session
+from duetlink.net.carrier.multiplexing.mux import Mux
 from duetlink.settings import IceServer
 
 Servers = tuple[IceServer, ...]

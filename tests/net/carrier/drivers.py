@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from duetlink.net.carrier.driver import Establish, Established, Session
+from duetlink.net.carrier.drivers.driver import Establish, Established, Session
 
 
 def slowly(session: Session, delay_s: float) -> Session:

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from duetlink.errors import PathUnavailable
-from duetlink.net.carrier import child as carrier_child
-from duetlink.net.carrier.child import Child
 from duetlink.net.carrier.configuration import Configuration
-from duetlink.net.carrier.console import Console
+from duetlink.net.carrier.helper import child as carrier_child
+from duetlink.net.carrier.helper.child import Child
+from duetlink.net.carrier.helper.console import Console
 from duetlink.settings import IceServer
 from duetlink.testing.faults import hear_event, helper_pid, set_constants
 
@@ -129,7 +129,7 @@ async def test_lines_that_are_no_events_do_not_harm(start: Start, tmp_path: Any,
 def test_a_helper_does_not_outlive_a_kernel_that_is_killed() -> None:
     program = """
 import asyncio
-from duetlink.net.carrier.child import Child
+from duetlink.net.carrier.helper.child import Child
 from duetlink.net.carrier.configuration import Configuration
 
 async def main():
@@ -150,7 +150,7 @@ asyncio.run(main())
 def test_a_helper_whose_loop_hangs_does_not_outlive_its_kernel_either() -> None:
     program = """
 import asyncio, threading
-from duetlink.net.carrier import console
+from duetlink.net.carrier.helper import console
 
 async def main():
     console._GRACE_S = 0.1
@@ -186,7 +186,9 @@ async def test_a_kernel_that_does_not_read_holds_nothing_up() -> None:
 
 
 async def test_commands_come_line_by_line_however_they_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetlink.net.carrier.console._GRACE_S", 60.0)  # after which it would end the tests
+    monkeypatch.setattr(
+        "duetlink.net.carrier.helper.console._GRACE_S", 60.0
+    )  # after which it would end the tests
     commands, kernel_writes = os.pipe()
     kernel_reads, events = os.pipe()
     console = Console(commands, events)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duetlink.errors import RemoteProtocolError
-from duetlink.net.carrier.frames import MAGIC, MAX_DATA_BYTES, VERSION, FrameReader, Kind, header
+from duetlink.net.carrier.multiplexing.frames import MAGIC, MAX_DATA_BYTES, VERSION, FrameReader, Kind, header
 
 _NUMBERS = st.integers(0, 2**32 - 1)
 _FRAMES = st.one_of(

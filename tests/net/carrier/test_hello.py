@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duetlink.errors import PathUnavailable
-from duetlink.net.carrier import race as race_of_wires
-from duetlink.net.carrier.hello import GREETING_BYTES, PROOF_BYTES, Hello
-from duetlink.net.carrier.race import MAX_STRANGERS, Race
-from duetlink.net.carrier.wire import Wire
+from duetlink.net.carrier.drivers import race as race_of_wires
+from duetlink.net.carrier.drivers.hello import GREETING_BYTES, PROOF_BYTES, Hello
+from duetlink.net.carrier.drivers.race import MAX_STRANGERS, Race
+from duetlink.net.carrier.drivers.wire import Wire
 
 KEY, OTHER_KEY = bytes(32), bytes([1]) * 32
 

@@ -14,12 +14,12 @@ import pytest
 from aioice import ice, stun, turn
 
 from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError
-from duetlink.net.carrier import ice as driver
-from duetlink.net.carrier import takeover
-from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES
-from duetlink.net.carrier.ice import establish_direct, establish_relayed
-from duetlink.net.carrier.ice_signals import read_candidate
-from duetlink.net.carrier.takeover import check_aioice
+from duetlink.net.carrier.drivers import ice as driver
+from duetlink.net.carrier.drivers import takeover
+from duetlink.net.carrier.drivers.driver import MAX_SIGNAL_BYTES
+from duetlink.net.carrier.drivers.ice import establish_direct, establish_relayed
+from duetlink.net.carrier.drivers.ice_signals import read_candidate
+from duetlink.net.carrier.drivers.takeover import check_aioice
 from duetlink.net.tunnel.udp_port import UdpPort
 from duetlink.settings import IceServer
 from tests.net.carrier.conftest import Carried, establish_both, make_sessions

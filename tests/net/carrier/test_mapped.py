@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aioice import stun
 
-from duetlink.net.carrier.local_port import LocalPort
-from duetlink.net.carrier.mapped import ask_mapped
+from duetlink.net.carrier.drivers.local_port import LocalPort
+from duetlink.net.carrier.drivers.mapped import ask_mapped
 from duetlink.net.stun.server_url import ServerUrl
 from duetlink.settings import IceServer
 from tests.turn_server import TurnServer

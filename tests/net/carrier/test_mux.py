@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from duetlink.net.carrier import mux as mux_module
-from duetlink.net.carrier.frames import MAGIC, MAX_DATA_BYTES, VERSION, Kind, header
-from duetlink.net.carrier.mux import MAX_STREAMS, Mux
-from duetlink.net.carrier.splice import WINDOW_BYTES
+from duetlink.net.carrier.multiplexing import mux as mux_module
+from duetlink.net.carrier.multiplexing.frames import MAGIC, MAX_DATA_BYTES, VERSION, Kind, header
+from duetlink.net.carrier.multiplexing.mux import MAX_STREAMS, Mux
+from duetlink.net.carrier.multiplexing.splice import WINDOW_BYTES
 from duetlink.testing.faults import kept_counts, replace_function, set_constants
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from duetlink.errors import PathUnavailable
-from duetlink.net.carrier import port_mapping
-from duetlink.net.carrier.port_mapping import map_port
+from duetlink.net.carrier.drivers import port_mapping
+from duetlink.net.carrier.drivers.port_mapping import map_port
 
 
 class Library(types.ModuleType):

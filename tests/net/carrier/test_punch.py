@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError
-from duetlink.net.carrier import punch
-from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES, Session
-from duetlink.net.carrier.local_port import LocalPort
-from duetlink.net.carrier.punch import establish
-from duetlink.net.carrier.wire import Wire
+from duetlink.net.carrier.drivers import punch
+from duetlink.net.carrier.drivers.driver import MAX_SIGNAL_BYTES, Session
+from duetlink.net.carrier.drivers.local_port import LocalPort
+from duetlink.net.carrier.drivers.punch import establish
+from duetlink.net.carrier.drivers.wire import Wire
 from duetlink.settings import IceServer
 from tests.net.carrier.conftest import establish_both, make_sessions
 from tests.net.carrier.drivers import carries_both_ways, established, slowly, telling

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from duetlink.net.carrier.wire import CAPACITY_BYTES, Wire
+from duetlink.net.carrier.drivers.wire import CAPACITY_BYTES, Wire
 from tests.net.carrier.drivers import Collector
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LinkClosed, LocalProtocolError, PathUnavailable
-from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES, MAX_SIGNALS
+from duetlink.net.carrier.drivers.driver import MAX_SIGNAL_BYTES, MAX_SIGNALS
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.paths import attempt as attempt_module

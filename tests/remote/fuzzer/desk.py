@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from duetlink.compute.operations import body
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.worker import faults
-from duetlink.compute.worker.draws import Draws
-from duetlink.compute.worker.interpreter import Interpreter, Unmade
-from duetlink.compute.worker.mates import MatesDesk
-from duetlink.compute.worker.progress import Progress
+from duetlink.compute.operations.steps import body
+from duetlink.compute.worker.protocol import faults
+from duetlink.compute.worker.room.draws import Draws
+from duetlink.compute.worker.room.interpreter import Interpreter, Unmade
+from duetlink.compute.worker.room.mates import MatesDesk
+from duetlink.compute.worker.room.progress import Progress
 from duetlink.data import values
-from duetlink.duet.asking.agreement import Mates, read_answer
-from duetlink.duet.asking.asking import Question
-from duetlink.duet.asking.mock_tensors import plain
-from duetlink.duet.asking.place import fetch, place
-from duetlink.duet.asking.pointer import Pointer
-from duetlink.duet.asking.workbench import Workbench
+from duetlink.duet.asking.functions.place import fetch, place
+from duetlink.duet.asking.mocks.agreement import Mates, read_answer
+from duetlink.duet.asking.mocks.mock_tensors import plain
+from duetlink.duet.asking.pointers.pointer import Pointer
+from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.requests.asking import Question
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.errors import OperationFailed, ProgramDiffers
 from duetlink.settings import Settings

@@ -11,15 +11,16 @@ import pytest
 import torch
 
 from duetlink import errors
-from duetlink.compute.operations import program as words
 from duetlink.compute.operations.sizes import arrays, keys, lookup
 from duetlink.compute.operations.sizes.mask import PUBLIC
-from duetlink.duet.asking import mock_used, program, recipe, remote, tensor
-from duetlink.duet.asking.echoes import Echoes
-from duetlink.duet.asking.pending_request import PendingRequest
-from duetlink.duet.asking.pointer import Described, Pointer
-from duetlink.duet.asking.targets import SharedMemory
-from duetlink.duet.asking.workbench import Workbench
+from duetlink.compute.operations.steps import program as words
+from duetlink.duet.asking.mocks.echoes import Echoes
+from duetlink.duet.asking.pointers import remote, tensor
+from duetlink.duet.asking.pointers.pointer import Described, Pointer
+from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.recording import mock_used, program, recipe
+from duetlink.duet.asking.recording.targets import SharedMemory
+from duetlink.duet.asking.requests.pending_request import PendingRequest
 from duetlink.testing.faults import replace_function, set_constants
 
 Patch = pytest.MonkeyPatch

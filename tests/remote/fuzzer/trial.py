@@ -26,10 +26,10 @@ import sklearn.model_selection
 import sklearn.preprocessing
 import torch
 
-from duetlink.duet.asking.mock_used import MockUsed
-from duetlink.duet.asking.pending_request import PendingRequest
-from duetlink.duet.asking.program import is_remote
-from duetlink.duet.asking.sizes import Shape
+from duetlink.duet.asking.recording.mock_used import MockUsed
+from duetlink.duet.asking.recording.program import is_remote
+from duetlink.duet.asking.recording.sizes import Shape
+from duetlink.duet.asking.requests.pending_request import PendingRequest
 from duetlink.errors import OperationRefused
 from tests.remote.fuzzer import world
 from tests.remote.fuzzer.desk import Desk

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from duetlink.groups.status import GoneStatus, GroupStatus, LinkStatus, MemberStatus, SumStatus
+from duetlink.groups.lifecycle.status import GoneStatus, GroupStatus, LinkStatus, MemberStatus, SumStatus
 from duetlink.testing.faults import set_constants
 from duetlink.tools.demo import play
 from duetlink.tools.demo.errors import DemoFailed

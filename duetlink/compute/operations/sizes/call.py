@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from duetlink.compute.operations.parameters import parameters
+from duetlink.compute.operations.allow_lists.parameters import parameters
 from duetlink.compute.operations.sizes.mask import LENGTHS, has_counts, has_pointers, hidden_in
 
 

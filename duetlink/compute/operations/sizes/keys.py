@@ -24,7 +24,7 @@ from duetlink.compute.operations.sizes.mask import (
     table,
 )
 
-_TENSORS = "duetlink.duet.asking.tensor"  # whose mocks are pointers to tensors
+_TENSORS = "duetlink.duet.asking.pointers.tensor"  # whose mocks are pointers to tensors
 
 
 def taken(call: Call) -> int:

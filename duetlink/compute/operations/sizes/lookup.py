@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from duetlink.compute.operations.allowed import AGGREGATE, ELEMENTWISE, Allowed, read_list
+from duetlink.compute.operations.allow_lists.allowed import AGGREGATE, ELEMENTWISE, Allowed, read_list
 from duetlink.compute.operations.sizes import arrays, frames, keys
 from duetlink.compute.operations.sizes.call import Call, Rule
 from duetlink.compute.operations.sizes.mask import (

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Iterable
 from typing import Any
 
-from duetlink.compute.worker.isolation import Isolation
-from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.protocol.isolation import Isolation
+from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.compute.worker.sandbox import audit_hook, rlimits
 from duetlink.compute.worker.sandbox.readable import readable_paths
 

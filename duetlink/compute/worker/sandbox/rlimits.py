@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 
-from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.protocol.limits import Limits
 
 # a mapping holds a descriptor: so many assets can be at work at once
 _DESCRIPTORS = 4096

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from duetlink.base.quantities import count_text, size_text
 from duetlink.compute.operations.lineage import UNKNOWN
-from duetlink.compute.operations.preparations import UNPREPARED
+from duetlink.compute.operations.steps.preparations import UNPREPARED
 from duetlink.duet.answering.policies.code_pattern import code_fits, is_whole
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE, OUTDATED, Policy, outdated_code, short_digest

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from duetlink.compute.operations.allowed import Allowed
-from duetlink.duet.asking.program import Program, mock_of
+from duetlink.compute.operations.allow_lists.allowed import Allowed
+from duetlink.duet.asking.recording.program import Program, mock_of
 from duetlink.errors import OperationRefused
 
 

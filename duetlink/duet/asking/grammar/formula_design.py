@@ -16,7 +16,7 @@ from duetlink.duet.asking.grammar.formula_coding import Coding, Subterm, coding,
 from duetlink.duet.asking.grammar.formula_factor import Factors, Levels, Memory
 from duetlink.duet.asking.grammar.formula_text import Term, parsed
 from duetlink.duet.asking.grammar.syntax_tree import placed
-from duetlink.duet.asking.program import Program
+from duetlink.duet.asking.recording.program import Program
 from duetlink.errors import OperationRefused
 
 MAX_COLUMNS = 2_000

@@ -16,7 +16,7 @@ from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES
 from duetlink.duet.asking.grammar.formula_coding import KINDS, Contrast
 from duetlink.duet.asking.grammar.formula_text import BEFORE, tree
 from duetlink.duet.asking.grammar.syntax_tree import TreeReader, bounded
-from duetlink.duet.asking.program import Program, is_remote
+from duetlink.duet.asking.recording.program import Program, is_remote
 from duetlink.errors import OperationRefused
 
 MAX_LEVELS = 1_000

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from duetlink.duet.asking.grammar.frame_text import FrameText
 from duetlink.duet.asking.grammar.syntax_tree import TreeReader
-from duetlink.duet.asking.program import is_remote
+from duetlink.duet.asking.recording.program import is_remote
 from duetlink.errors import OperationRefused
 
 # The functions that pandas has in texts

@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.allow_lists.allowed import Allowed
 from duetlink.duet.asking.grammar.call import done_here, recorded
 from duetlink.duet.asking.grammar.polars_node import BY_HAND
 from duetlink.duet.asking.grammar.polars_reader import Reader
-from duetlink.duet.asking.program import Program
+from duetlink.duet.asking.recording.program import Program
 from duetlink.errors import OperationRefused
 
 MAX_TEXT = 16 * 1024 * 1024  # characters of JSON; an item of a list takes some twenty

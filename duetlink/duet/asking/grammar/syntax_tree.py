@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from duetlink.compute.operations.sizes.mask import PUBLIC
-from duetlink.duet.asking.program import PLAIN, Program, is_remote
+from duetlink.duet.asking.recording.program import PLAIN, Program, is_remote
 from duetlink.errors import OperationRefused
 
 _MOST = 1 << 64  # larger numbers fit in no column

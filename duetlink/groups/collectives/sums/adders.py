@@ -24,13 +24,14 @@ from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.aggregate import HEAD_BYTES, Adding, Aggregate, SupportsAggregate, context_of
 from duetlink.data.codecs.element import UINT8, Element
 from duetlink.errors import LimitExceeded, OperationMismatch, RemoteProtocolError
-from duetlink.groups.collectives import algorithms, layout
-from duetlink.groups.collectives.elements import Array
-from duetlink.groups.collectives.flat import FlatOperations, Manner
-from duetlink.groups.collectives.layout import Whole
-from duetlink.groups.collectives.operation import Operation
-from duetlink.groups.collectives.schedule import How, Receive, Round, Schedule, Send
-from duetlink.groups.collectives.work import Work
+from duetlink.groups.collectives.execution import layout
+from duetlink.groups.collectives.execution.elements import Array
+from duetlink.groups.collectives.execution.layout import Whole
+from duetlink.groups.collectives.execution.operation import Operation
+from duetlink.groups.collectives.execution.work import Work
+from duetlink.groups.collectives.schedules import algorithms
+from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Schedule, Send
+from duetlink.groups.collectives.values.flat import FlatOperations, Manner
 
 _STEP = struct.Struct("<BQ")
 _MOST_ITEM_BYTES = 16

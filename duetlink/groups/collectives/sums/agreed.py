@@ -21,7 +21,7 @@ from duetlink.data.codecs.element import FLOAT32, Element
 from duetlink.data.codecs.integers.floats import floats, unfloats
 from duetlink.data.codecs.support import Places, nonzero
 from duetlink.errors import UnsupportedValue
-from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 

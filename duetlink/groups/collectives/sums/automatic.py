@@ -27,8 +27,8 @@ from duetlink.data.codecs.element import FLOAT32, UINT8, Element
 from duetlink.data.codecs.integers.lane import WIDTHS
 from duetlink.data.codecs.integers.spans import NONE, Spans
 from duetlink.errors import SettingError
-from duetlink.groups.collectives.choice import Choice, Explanation
-from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.execution.elements import Array
+from duetlink.groups.collectives.planning.choice import Choice, Explanation
 from duetlink.groups.collectives.sums import integers
 from duetlink.groups.collectives.sums.base import Job, SumReport
 from duetlink.groups.collectives.sums.sampling import SAMPLE_BYTES, density_of, sample_of, support_of

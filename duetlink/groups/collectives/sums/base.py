@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from duetlink.data.codecs.element import Element
 from duetlink.errors import UnsupportedValue
-from duetlink.groups.collectives.elements import Array
-from duetlink.groups.collectives.flat import FlatOperations, Manner
+from duetlink.groups.collectives.execution.elements import Array
+from duetlink.groups.collectives.values.flat import FlatOperations, Manner
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import numpy as np
 
 from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.support import Places
-from duetlink.groups.collectives.elements import Array
-from duetlink.groups.collectives.layout import Whole
+from duetlink.groups.collectives.execution.elements import Array
+from duetlink.groups.collectives.execution.layout import Whole
 from duetlink.groups.collectives.sums.base import Job
 
 

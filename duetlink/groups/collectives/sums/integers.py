@@ -17,7 +17,7 @@ from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.data.codecs.integers.lane import Lane
 from duetlink.data.codecs.integers.spans import Spans
-from duetlink.groups.collectives.elements import Array, divide
+from duetlink.groups.collectives.execution.elements import Array, divide
 from duetlink.groups.collectives.sums.base import Job, SumReport
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 

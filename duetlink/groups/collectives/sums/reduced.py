@@ -23,15 +23,15 @@ from duetlink.data.codecs.sketch.peel import peel
 from duetlink.data.codecs.sketch.plan import SketchPlan
 from duetlink.data.codecs.support import Places, bitmap_of, places_of
 from duetlink.errors import OperationMismatch, UnsupportedValue
-from duetlink.groups.collectives import operands
-from duetlink.groups.collectives.elements import Array, divide
-from duetlink.groups.collectives.flat import FlatOperations, Manner
-from duetlink.groups.collectives.forms import Forms
-from duetlink.groups.collectives.names import Names
+from duetlink.groups.collectives.execution.elements import Array, divide
+from duetlink.groups.collectives.execution.names import Names
 from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.sketch_terms import SketchTerms, head_of
-from duetlink.groups.collectives.trees import Tree, take_apart
+from duetlink.groups.collectives.values import operands
+from duetlink.groups.collectives.values.flat import FlatOperations, Manner
+from duetlink.groups.collectives.values.forms import Forms
+from duetlink.groups.collectives.values.trees import Tree, take_apart
 
 Reduced = tuple[
     Array | None, str, str, int, int | None

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from duetlink.data.codecs.element import Element
 from duetlink.errors import UnknownCodec
-from duetlink.groups.collectives.algorithms import ALGORITHMS
-from duetlink.groups.collectives.elements import Array
-from duetlink.groups.collectives.flat import FlatOperations, Manner
-from duetlink.groups.collectives.operands import check_codec
+from duetlink.groups.collectives.execution.elements import Array
+from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS
 from duetlink.groups.collectives.sums import agreed, automatic, blocks, integers, sketch, union
 from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats, check_sum
+from duetlink.groups.collectives.values.flat import FlatOperations, Manner
+from duetlink.groups.collectives.values.operands import check_codec
 
 
 class CodedSum(NamedTuple):

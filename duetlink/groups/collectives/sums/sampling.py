@@ -6,7 +6,7 @@ import numpy as np
 
 from duetlink.data.codecs.element import Element
 from duetlink.data.codecs.support import bitmap_of, count
-from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.execution.elements import Array
 
 SAMPLE = 4096  # density within 1.6 % (twice the standard deviation)
 SAMPLE_BYTES = SAMPLE // 8

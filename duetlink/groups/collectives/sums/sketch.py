@@ -17,7 +17,7 @@ from duetlink.data.codecs.element import BY_NAME, UINT8
 from duetlink.data.codecs.sketch.peel import Peeled, peel
 from duetlink.data.codecs.sketch.plan import SketchPlan
 from duetlink.data.codecs.support import Bitmap, Places, bitmap_of, places_of
-from duetlink.groups.collectives.elements import Array, divide
+from duetlink.groups.collectives.execution.elements import Array, divide
 from duetlink.groups.collectives.sums import union
 from duetlink.groups.collectives.sums.base import Job, SumReport
 from duetlink.groups.collectives.sums.chosen_places import sum_at

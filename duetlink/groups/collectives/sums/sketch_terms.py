@@ -22,7 +22,7 @@ from duetlink.data.codecs.integers.spans import NONE, SPECIAL, Spans
 from duetlink.data.codecs.sketch.peel import Peeled
 from duetlink.data.codecs.sketch.plan import MAX_LOAD, SketchPlan
 from duetlink.data.codecs.support import Places
-from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.sums.sampling import SAMPLE_BYTES, density_of, sample_of, support_of
 
 _SLACK = 1.25  # a sample of a sparse array tells its density within about a quarter

@@ -1,0 +1,1 @@
+"""Which operations a peer may use, with which arguments, and what each does to its arguments."""

@@ -1,0 +1,145 @@
+"""Functions that are given as arguments: which operations take some, and under which names pandas finds them.
+
+`frame.agg("save")` is `numpy.save(frame)` to pandas, and `frame.apply("to_pickle", path=…)` a method of the
+frame. So a name has to be in a table, and a function is handed nothing that was not looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from duetlink.compute.operations.allow_lists.allowed import IN_PLACE, libraries, read_list
+from duetlink.compute.operations.allow_lists.rules import Plan
+from duetlink.errors import OperationRefused
+
+# Some of their objects can be called, and are data none the less: modules, kernels, links, scorers, splines.
+_LIBRARIES_WITH_CALLABLES = frozenset({"duetlink", "pandas", "scipy", "sklearn", "statsmodels", "torch"})
+_PLAIN_TYPES = frozenset({int, float, bool, complex, str})  # as dtypes
+_MOST_DEPTH = 10
+
+
+def check_functions(
+    operation: str, plan: Plan, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> None:
+    """Raise OperationRefused where a function, or the name of one, is given and may not be."""
+    given = [*_functions(arguments, 0), *_functions(keywords, 0)]
+    if (
+        given
+        and operation not in function_table("takers")
+        and plan.library not in function_table("taker_libraries")
+    ):
+        raise OperationRefused(f"{operation} takes no function ({_called(given[0])}); write out what it does")
+    for function in given:
+        if _called(function) in _changing():
+            raise OperationRefused(
+                f"{operation} takes no function that changes something: {_called(function)}"
+            )
+        given_ones = read_list("guards")["given"]
+        known = given_ones.get(operation, given_ones.get(plan.library))
+        if known is not None and _called(function) not in known and _library(function) != "sklearn":
+            raise OperationRefused(f"{operation} does not take {_called(function)}; write out what it does")
+    if operation in function_table("bare") and (len(arguments) > 3 or keywords):
+        raise OperationRefused(f"{operation} hands nothing on to a function")
+    if plan.library != "pandas":
+        return
+    named = {**dict(zip(plan.names, arguments, strict=False)), **keywords}
+    function = named.get("func", named.get("aggfunc"))
+    if operation in function_table("by_name"):
+        for name in _texts(operation, function):
+            _check_name(operation, name)
+    if operation in function_table("hand_on"):
+        if len(arguments) > len(plan.names):
+            raise OperationRefused(f"{operation} hands nothing on to a function")
+        more = {key: value for key, value in keywords.items() if key not in plan.named}
+        _check_handed_on(operation, function, more)
+
+
+def is_function(value: Any) -> bool:
+    """Whether something is to be called: a function of any kind, or a class that is no type of items."""
+    if isinstance(value, type):
+        return not _is_item_type(value)
+    return callable(value) and type(value).__module__.partition(".")[0] not in _LIBRARIES_WITH_CALLABLES
+
+
+def _functions(argument: Any, depth: int) -> Iterator[Any]:
+    """The functions, and the classes that are no item types, in an argument."""
+    if depth > _MOST_DEPTH:
+        raise OperationRefused("an argument is nested too deeply")
+    if isinstance(argument, (tuple, list)):
+        for part in argument:
+            yield from _functions(part, depth + 1)
+    elif isinstance(argument, Mapping):
+        for part in (*argument.keys(), *argument.values()):
+            yield from _functions(part, depth + 1)
+    elif is_function(argument):
+        yield argument
+
+
+def _is_item_type(class_: type) -> bool:
+    if class_ in _PLAIN_TYPES or hasattr(class_, "is_numeric"):  # a type of Polars
+        return True
+    return any(base.__module__ == "numpy" and base.__name__ == "generic" for base in class_.__mro__)
+
+
+def _check_name(operation: str, name: str) -> None:
+    if name not in function_table("names"):
+        raise OperationRefused(
+            f"{operation}: {name!r} is no name to look up, such as mean, sum, count or first"
+        )
+
+
+def _check_handed_on(operation: str, function: Any, keywords: Mapping[str, Any]) -> None:
+    """What is no parameter of the operation itself would be one of the function that it calls."""
+    for key, value in keywords.items():
+        if function is None and operation in (".agg", ".aggregate"):  # agg(price=("cost", "sum"))
+            found = getattr(value, "aggfunc", value[1] if type(value) is tuple and len(value) == 2 else value)
+            for name in _texts(operation, found):
+                _check_name(operation, name)
+        elif key not in function_table("handed_on") or type(function) not in (str, list, dict):
+            raise OperationRefused(
+                f"{operation} hands {key}= on to no function; give it by its name, or none"
+            )
+
+
+def _texts(operation: str, function: Any) -> Iterator[str]:
+    """The names in what pandas takes for functions; refuses what is none of the usual forms."""
+    kind = type(function)
+    if function is None or isinstance(function, type) or is_function(function):
+        return
+    if isinstance(function, str):
+        yield str(function)
+    elif kind in (list, tuple):
+        for part in function:
+            yield from _texts(operation, part)
+    elif kind is dict:
+        for part in function.values():
+            yield from _texts(operation, part)
+    elif kind not in (bool, int, float):
+        raise OperationRefused(
+            f"{operation} takes functions by name, as a list or as a dict, not as {kind.__name__}"
+        )
+
+
+def _called(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _library(function: Any) -> str:
+    return str(getattr(function, "__module__", None) or type(function).__module__).partition(".")[0]
+
+
+@functools.cache
+def function_table(name: str) -> frozenset[str]:
+    """A table of functions in `lists/guards.toml`."""
+    return frozenset(read_list("guards")["functions"][name])
+
+
+@functools.cache
+def _changing() -> frozenset[str]:
+    """The bare names of all functions that change an argument."""
+    found: set[str] = set()
+    for library in libraries():
+        found.update(name.rpartition(".")[2] for name in read_list(library)["functions"].get(IN_PLACE, ()))
+    return frozenset(found)

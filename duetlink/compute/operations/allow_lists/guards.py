@@ -1,0 +1,202 @@
+"""What the lists alone do not settle: arguments by which a harmless function would do harm.
+
+Both sides look before they call: the scientist's, so that the refusal comes at once, and the room, so that
+it holds. Most rules are a table, `lists/guards.toml`, to be read; here is how they are applied, and what more
+is needed. Functions as arguments are in `callbacks.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, MutableSequence, MutableSet, Sequence
+from typing import Any
+
+from duetlink.compute.operations.allow_lists.allowed import IN_PLACE, read_list
+from duetlink.compute.operations.allow_lists.callbacks import check_functions, is_function
+from duetlink.compute.operations.allow_lists.rules import ITEM_TYPES, Plan, plan_of
+from duetlink.errors import OperationRefused
+
+_PLAIN = frozenset({int, float, bool, complex, str, bytes, type(None), slice, type(...)})
+_CONTAINERS = (MutableSequence, MutableSet, Mapping, tuple)
+_CHANGING = frozenset(read_list("python")["functions"][IN_PLACE])
+_WRITING = frozenset(f"numpy.{name}" for name in read_list("numpy")["functions"][IN_PLACE])
+_JOINING = frozenset(f"operator.{name}" for name in ("add", "sub", "mul", "and_", "or_", "xor", "concat"))
+_NO_ITEM_TYPE = re.compile(r"object|void|rec|[OV,(]")  # an array of these holds addresses, or parts of items
+_ZONE_FILE = re.compile(r"dateutil[/:]")  # `dateutil//etc/passwd` is looked up as a file
+_FUNCTIONS = read_list("guards")["functions"]
+_SHARING = frozenset({"torch.as_tensor", "torch.asarray", "torch.from_numpy"})
+_LARGER = frozenset({"torch.max", "torch.min", ".max", ".min"})
+_SPECIAL = _SHARING | _LARGER | _WRITING
+_SPECIAL |= {name for key in ("bare", "by_name", "hand_on") for name in _FUNCTIONS[key]}
+
+
+def check(operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Refuse an operation of the lists for what it is given. Of a method the first argument is what it is of.
+
+    Raises:
+        OperationRefused: the message says why, and what to do instead.
+    """
+    kind: type = type(arguments[0]) if arguments else type(None)
+    plan = plan_of(operation, kind)
+    for position in plan.watched:
+        if position < len(arguments):
+            _check_value(operation, plan, plan.names[position], arguments[position])
+    for name, value in keywords.items():
+        if not plan.free or name in plan.named:
+            _check_keyword(operation, plan, name, value)
+    if plan.needed is None and operation not in _SPECIAL:
+        everything = (*arguments, *keywords.values()) if keywords else arguments
+        for argument in everything:
+            kind = type(argument)
+            looked_at = _looked_at.get(kind)
+            if looked_at is None:
+                looked_at = _looked_at[kind] = _is_looked_at(kind, argument)
+            if looked_at:
+                break
+        else:
+            return
+    _check_all(operation, plan, arguments, keywords)
+
+
+_looked_at: dict[type, bool] = {}
+
+
+def _is_looked_at(kind: type, example: Any) -> bool:
+    """Whether more than the class of such an object matters: not of numbers, arrays, frames, models."""
+    if issubclass(kind, (str, bytes, type, *_CONTAINERS)) or kind.__name__ == "device":
+        return True
+    return is_function(example) or _is_bare_column(kind) or _is_module(kind)
+
+
+def _check_all(operation: str, plan: Plan, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    if plan.needed is not None and len(arguments) + len(keywords) < plan.needed[0]:
+        raise OperationRefused(f"{operation} takes {plan.needed[0]} arguments here: {plan.needed[1]}")
+    check_functions(operation, plan, arguments, keywords)
+    everything = (*arguments, *keywords.values())
+    if operation.startswith("operator."):
+        _check_operands(operation, arguments)
+    elif operation in _WRITING:
+        kind = type(arguments[0]) if arguments else type(None)
+        if (kind.__module__, kind.__name__) != ("numpy", "ndarray"):
+            raise OperationRefused(f"{operation} writes to an array, its first argument, and to nothing else")
+    elif plan.library == "pandas":
+        for text in _texts(everything):
+            if _ZONE_FILE.search(text):
+                raise OperationRefused(f"{operation}: {text!r} would be looked up as a file")
+    elif plan.library == "sklearn":
+        for name, value in _named(everything):
+            _check_keyword(operation, plan, name, value)
+    elif plan.library == "torch":
+        _check_tensors(operation, arguments, keywords)
+
+
+# -- by name -----------------------------------------------------------------------------------------------
+
+
+def _check_keyword(operation: str, plan: Plan, name: str, value: Any) -> None:
+    if name.startswith("_") and name not in read_list("guards")["private"]:
+        raise OperationRefused(f"{operation}: {name}= is not for callers")
+    _check_value(operation, plan, name.rpartition("__")[2] if plan.library == "sklearn" else name, value)
+
+
+def _check_value(operation: str, plan: Plan, name: str, value: Any) -> None:
+    if name in ITEM_TYPES:
+        _check_item_type(operation, value)
+    rule = plan.rules.get(name)
+    if rule is not None and rule.refuses(value):
+        shown = f"{name}={value!r}" if type(value) in _PLAIN else f"{name}="
+        raise OperationRefused(f"{operation} is refused with {shown}: {rule.why}")
+
+
+def _check_item_type(operation: str, value: Any) -> None:
+    kind = type(value)
+    if isinstance(value, (tuple, list)):
+        raise OperationRefused(f"{operation}: items of several parts are not for private data")
+    if isinstance(value, Mapping):  # of several columns
+        for part in value.values():
+            _check_item_type(operation, part)
+        return
+    text = str(value) if isinstance(value, str) else value.str if kind.__module__ == "numpy.dtypes" else ""
+    if value is object or _NO_ITEM_TYPE.search(text.partition("[")[0]) or _ZONE_FILE.search(text):
+        raise OperationRefused(f"{operation}: {text or 'object'} is no type for items of private data")
+
+
+def _named(value: Any) -> Iterator[tuple[str, Any]]:
+    """What dicts have under texts, at any depth: each of several candidates by itself."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if isinstance(key, str):
+                for part in item if isinstance(item, (list, tuple)) else (item,):
+                    yield str(key), part
+            yield from _named(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _named(item)
+
+
+# -- by kind -----------------------------------------------------------------------------------------------
+
+
+def _check_operands(operation: str, arguments: Sequence[Any]) -> None:
+    target = arguments[0] if arguments else None
+    if operation in _CHANGING:
+        if isinstance(target, (bytes, *_CONTAINERS)) or _is_bare_column(type(target)):
+            raise OperationRefused(
+                f"{operation}: a {type(target).__name__} of results never changes; make a new one"
+            )
+    elif operation == "operator.mod" and isinstance(target, (str, bytes)):
+        raise OperationRefused("texts are not formatted with private data; take its parts")
+    elif operation in _JOINING and _are_lists(arguments):
+        raise OperationRefused(f"{operation}: lists of results are not joined; make an array of them")
+    elif operation in _JOINING and any(_is_module(type(argument)) for argument in arguments):
+        raise OperationRefused(f"{operation}: modules are not joined, which would share them; make a new one")
+
+
+def _check_tensors(operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    for argument in (*arguments, *keywords.values()):
+        device = argument if operation == ".to" and isinstance(argument, str) else None
+        if type(argument).__name__ == "device" and type(argument).__module__ == "torch":
+            device = argument.type
+        if device is not None and device != "cpu":
+            raise OperationRefused(f"{operation}: a room has a CPU only, not {str(argument)!r}")
+    other = keywords.get("other", arguments[1] if len(arguments) > 1 else None)
+    if operation in _LARGER and hasattr(other, "dim"):
+        raise OperationRefused(f"{operation} of two tensors is torch.maximum or torch.minimum")
+    if operation in _SHARING and arguments:
+        flags = getattr(arguments[0], "flags", None)
+        if getattr(flags, "writeable", True) is False:
+            raise OperationRefused(
+                f"{operation} would make memory writable that others look at; use torch.tensor"
+            )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in arguments, whose depth is known to be bounded."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts((key, item))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+
+
+def _are_lists(operands: Sequence[Any]) -> bool:
+    """Whether lists and single values are all that there is: with an array, an operation is one on arrays."""
+    containers = [operand for operand in operands if isinstance(operand, _CONTAINERS)]
+    others = [type(operand) for operand in operands if not isinstance(operand, _CONTAINERS)]
+    return bool(containers) and all(
+        kind in _PLAIN
+        or any(base.__module__ == "numpy" and base.__name__ == "generic" for base in kind.__mro__)
+        for kind in others
+    )
+
+
+def _is_module(kind: type) -> bool:
+    return any(base.__name__ == "Module" and base.__module__.startswith("torch.nn.") for base in kind.__mro__)
+
+
+def _is_bare_column(kind: type) -> bool:
+    """Whether it is an array of pandas that a frame, and every copy of it, may look at."""
+    return any(base.__name__ == "ExtensionArray" for base in kind.__mro__)

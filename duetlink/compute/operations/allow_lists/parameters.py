@@ -1,0 +1,81 @@
+"""What the parameters of an operation are called, so that an argument by position is seen as one by name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from duetlink.compute.operations.allow_lists.allowed import libraries, read_list
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (*_POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Parameters(NamedTuple):
+    """The names of what may be given by position, a method's object first; and of all that has a name."""
+
+    positional: Sequence[str] = ()
+    named: frozenset[str] = frozenset()
+
+
+def parameters(operation: str, kind: type) -> Parameters:
+    """Of an operation whose first argument is a `kind`; nothing where nobody tells."""
+    known = read_list("guards")["positions"].get(library_of(operation, kind), {})
+    function = getattr(kind, operation[1:], None) if operation[0] == "." else _listed(operation)
+    names = known.get(operation)
+    if names is None and operation.count(".") > 1 and _is_ufunc(getattr(function, "__self__", None)):
+        names = known.get(operation.rpartition(".")[2])
+    if names is not None:
+        return Parameters(tuple(names), frozenset(names))
+    if function is None:
+        return Parameters()
+    if _is_ufunc(function):
+        inputs = tuple(f"x{number + 1}" for number in range(function.nin))
+        return Parameters((*inputs, *("out" for _ in range(function.nout))), frozenset({*inputs, "out"}))
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return Parameters()
+    found = signature.parameters
+    return Parameters(
+        tuple(name for name, parameter in found.items() if parameter.kind in _POSITIONAL),
+        frozenset(name for name, parameter in found.items() if parameter.kind in _NAMED),
+    )
+
+
+def library_of(operation: str, kind: type) -> str:
+    """Whose an operation is: of a method, the first library that a base of `kind` comes from."""
+    if operation[0] not in ".@":
+        return operation.partition(".")[0]
+    modules = (base.__module__.partition(".")[0] for base in kind.__mro__)
+    return next((module for module in modules if module in libraries()), "")
+
+
+def _is_ufunc(function: Any) -> bool:
+    return type(function).__module__ == "numpy" and type(function).__name__ == "ufunc"
+
+
+def _listed(operation: str) -> Any:
+    """A function of the lists, where it is; nothing is imported by a peer's word."""
+    if operation not in _names():
+        return None
+    module, _, rest = operation.partition(".")
+    found: Any = sys.modules.get(module)
+    for step in rest.split("."):
+        module = f"{module}.{step}"
+        found = getattr(found, step, None) or sys.modules.get(module)
+    return found
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    found: set[str] = set()
+    for library in libraries():
+        listed = read_list(library)
+        module = listed["module"]
+        for names in listed.get("functions", {}).values():
+            found.update(f"{module}.{name}" if module else name for name in names)
+    return frozenset(found)

@@ -1,0 +1,81 @@
+"""The rules of `lists/guards.toml` that are for one operation: which arguments it is refused with."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from duetlink.compute.operations.allow_lists.allowed import read_list
+from duetlink.compute.operations.allow_lists.parameters import library_of, parameters
+
+_NUMBERS = "biufc"  # kinds of items, as NumPy and pandas call them
+ITEM_TYPES = frozenset({"dtype", "dtypes"})  # parameters that say of what type items are
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What may be given for a parameter, beside None."""
+
+    harmless: tuple[Any, ...]
+    never: tuple[str, ...]  # "empty", or "text" at any depth; if none, only what is harmless may be given
+    why: str
+
+    def refuses(self, value: Any) -> bool:
+        if value is None:
+            return False
+        if self.never:
+            empty = type(value) in (tuple, list) and not value
+            return (empty and "empty" in self.never) or ("text" in self.never and _holds_text(value))
+        if isinstance(value, str) or type(value).__module__ == "torch":  # torch.strided
+            return str(value) not in [harmless for harmless in self.harmless if type(harmless) is str]
+        return not any(type(value) is type(harmless) and value == harmless for harmless in self.harmless)
+
+
+def _holds_text(value: Any) -> bool:
+    """Whether it is a text, or may hold one: in a container, or in an array of items that are no numbers."""
+    if isinstance(value, (str, bytes)):
+        return True
+    if isinstance(value, Mapping):
+        return any(map(_holds_text, (*value.keys(), *value.values())))
+    if isinstance(value, (list, tuple, AbstractSet)):
+        return any(map(_holds_text, value))
+    types = getattr(value, "dtypes", None)  # of a frame: of each column
+    if not isinstance(types, Iterable):
+        types = [value.dtype] if hasattr(value, "dtype") else []
+    return any(getattr(kind, "kind", "O") not in _NUMBERS for kind in types)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is looked at in the arguments of an operation."""
+
+    library: str
+    names: Sequence[str]  # of what is given by position
+    named: frozenset[str]  # and of all parameters
+    rules: Mapping[str, Rule]  # by the names of parameters
+    watched: tuple[int, ...]  # the positions of those that are subject to one
+    needed: tuple[int, str] | None  # so many arguments, and why
+    free: bool  # keywords that are no parameters are names of columns
+
+
+@functools.cache
+def plan_of(operation: str, kind: type) -> Plan:
+    """The rules for an operation of the lists whose first argument is a `kind`."""
+    tables = read_list("guards")
+    library = library_of(operation, kind)
+    places = {operation, library}
+    rules: dict[str, Rule] = {}
+    for table in tables["refused"]:
+        if places & set(table.get("for", places)) and operation not in table.get("except", ()):
+            rule = Rule(tuple(table.get("harmless", ())), tuple(table.get("never", ())), table["why"])
+            rules |= dict.fromkeys(table["keywords"], rule)
+    names, named = parameters(operation, kind)
+    watched = tuple(place for place, name in enumerate(names) if name in rules or name in ITEM_TYPES)
+    needed = next(
+        ((table["arguments"], table["why"]) for table in tables["needed"] if operation in table["for"]), None
+    )
+    free = operation in tables["functions"]["free_keywords"]
+    return Plan(library, names, named, rules, watched, needed, free)

@@ -1,0 +1,38 @@
+"""Every step of a slice on a line of its own, with nothing left out: for whoever misses something in the code
+that `code.py` makes, where rounds are one and long lists are cut. Takes time in proportion to its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from duetlink.compute.operations.printer.aliases import Text
+from duetlink.compute.operations.printer.expression import expression
+from duetlink.compute.operations.printer.literal import harmless, quoted
+from duetlink.compute.operations.steps.program import ASSET, VALUE
+from duetlink.compute.operations.steps.slice import Slice
+
+
+def all_steps(slice_: Slice, first: int = 0) -> Iterator[str]:
+    """Python, from the step of this place on; `step_7` is what the seventh step makes. The last line is the
+    result.
+    """
+    made = {number: place for place, number in enumerate(slice_.results, 1) if number}
+    begin = 0
+    for place, (number, end) in enumerate(zip(slice_.steps, slice_.reference_ends, strict=True), 1):
+        numbers, begin = slice_.references[begin:end], end
+        if place <= first:
+            continue
+        shape = slice_.shapes[number]
+        if shape.operation == ASSET:
+            name, revision = shape.arguments
+            text = f"asset({quoted(name)}, revision={revision})"
+        elif shape.operation == VALUE:
+            text = f"value({quoted(harmless(slice_.values[numbers[0]].description))})"
+        else:
+            references = [Text(f"step_{made[each]}" if each in made else "undefined") for each in numbers]
+            used = slice_.results[place - 1] > 0
+            text = expression(shape, references, {}, used=used, augment=False, whole=True).text
+        plain = "" if shape.gradients else "  # in torch.no_grad()"
+        yield f"step_{place} = {text}{plain}" if slice_.results[place - 1] else f"{text}{plain}"
+    yield f"step_{made[slice_.target]}"

@@ -1,0 +1,273 @@
+"""Loops found again in the steps that they left behind.
+
+Theory. Two steps of two rounds of a loop do the same if they have the same key and each of their references
+is either the same result (made before the loop) or one made equally many steps before (in this round or the
+one before). So a loop of `period` steps shows as a long stretch in which each step matches the one `period`
+steps before it. In the first round, what the others take from the round before them comes from outside: the
+*initial* values. Candidates for the period are the distances to where the same step, and the same six steps,
+were seen last; what was compared for one period is not compared for it again, and all is given up when it
+gets too much. Loops are found from the inside out: a loop is one item of the next pass, with the references
+of its first round to what is outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Sequence
+
+import numpy as np
+
+from duetlink.compute.operations.printer.loops import Item, Loop, Numbers, Reference, Row, results_of
+
+_MIN_ROUNDS = 3
+_MIN_SAVED = 6  # steps that need not be written again
+_PASSES = 4
+_MOST_ITEMS = 50_000  # of a further pass: nobody reads that much
+_WORK = 60  # comparisons per step, at most
+_STARTS = 16  # first steps of a loop that are tried, if it may have begun sooner than is certain
+_TURNS = 128  # … of one that there is
+_ENOUGH = 4  # rounds to see what they take over from each other
+
+
+def fold(
+    keys: Sequence[int],
+    ends: Sequence[int],
+    makers: Sequence[int],
+    last: Collection[int] = (),
+    single: Collection[int] = (),
+    openings: Collection[int] = (),
+) -> list[Item]:
+    """The steps, with loops in the place of what is repeated.
+
+    A step with the same of `keys` does the same. `makers[ends[i - 1]:ends[i]]` are the steps by which the
+    references of step `i` are made (-1: by none), `last` those whose results are used after all, `single` the
+    keys of those whose results are not to be collected in lists, `openings` steps that a round
+    would well begin with.
+    """
+    folding = _Folding(
+        _array(keys), _array(ends), _array(makers), last, frozenset(single), frozenset(openings)
+    )
+    for _ in range(_PASSES):
+        loops = folding.find()
+        if not loops:
+            break
+        folding.replace(loops)
+        if len(folding.row.items) > _MOST_ITEMS:
+            break
+    return list(folding.row.items)
+
+
+class _Folding:
+    def __init__(
+        self,
+        keys: Numbers,
+        ends: Numbers,
+        makers: Numbers,
+        last: Collection[int],
+        single: frozenset[int],
+        openings: frozenset[int],
+    ) -> None:
+        self.row = self._steps = Row(range(len(keys)), keys, ends, makers, np.zeros_like(makers), None)
+        self._last = last
+        self._single = single
+        self._openings = openings
+        self._place: dict[int, Reference] = {}  # step -> item, slot; where items are not the steps themselves
+        self._loop_keys: dict[Hashable, int] = {}
+        self._work = _WORK * len(keys) + 10_000
+
+    # -- a pass ----------------------------------------------------------------------------------------------
+
+    def find(self) -> list[tuple[int, int, Loop]]:
+        """Loops that do not overlap: first item, number of items, loop."""
+        row = self.row
+        keys: list[int] = row.keys.tolist()
+        windows = row.windows()
+        last_use = self._last_uses()
+        seen: dict[int, int] = {}
+        seen_window: dict[int, int] = {}
+        failed: dict[int, int] = {}  # period -> up to where nothing comes of it
+        loops: list[tuple[int, int, Loop]] = []
+        floor = position = 0  # what is before the floor belongs to a loop
+        while position < len(keys):
+            found = None
+            key, window = keys[position], windows[position]
+            for before in {seen.get(key, -1), seen_window.get(window, -1)}:
+                period = position - before
+                if before < floor or failed.get(period, -1) >= position or self._work < 0:
+                    continue
+                length = row.matching(position, period, keys)
+                self._work -= length + 1
+                if length >= period:
+                    found = self._loop(floor, position, period, length, last_use)
+                    if found is not None:
+                        break
+                failed[period] = position + length
+            seen[key] = seen_window[window] = position
+            position += 1
+            if found is not None:
+                loops.append(found)
+                floor = position = found[0] + found[1]
+        return loops
+
+    def _last_uses(self) -> Numbers:
+        """For each item the last one that refers to it."""
+        row = self.row
+        found = np.full(len(row.items), -1, np.int64)
+        users = np.repeat(np.arange(len(row.items)), np.diff(row.ends, prepend=0))
+        known = row.makers >= 0
+        np.maximum.at(found, row.makers[known], users[known])
+        for step in self._last:
+            item = self._place.get(step, (-1, 0))[0] if self._place else step
+            if item >= 0:
+                found[item] = len(row.items)
+        return found
+
+    # -- a loop ----------------------------------------------------------------------------------------------
+
+    def _loop(
+        self, floor: int, position: int, period: int, length: int, last_use: Numbers
+    ) -> tuple[int, int, Loop] | None:
+        """From the items that match `length` long, from `position` on."""
+        keys = self.row.keys
+        exact, end = position - period, position + length
+        while exact > floor and self.row.same(exact - 1 + period, period, 1):
+            exact -= 1
+        start = exact
+        while start > max(floor, exact - period) and keys[start - 1] == keys[start - 1 + period]:
+            start -= 1  # of a first round whose initial values come from outside
+        for first in (*range(start, min(start + _STARTS, exact)), exact):
+            loop = self._checked(first, period, (end - first) // period, last_use)
+            if loop is not None:
+                return self._turned(first, period, end, loop, last_use)
+        return None
+
+    def _turned(
+        self, start: int, period: int, end: int, loop: Loop, last_use: Numbers
+    ) -> tuple[int, int, Loop]:
+        """The same loop, but for where its rounds begin: where they take over least from each other."""
+        best = len(loop.carried), not self._opens(start), start
+        for first in range(start + 1, start + min(period, _TURNS)):
+            rounds = min((end - first) // period, _ENOUGH + _MIN_SAVED // period)
+            turned = self._checked(first, period, rounds, last_use) if best[0] or self._opens(first) else None
+            if turned is not None:
+                best = min(best, (len(turned.carried), not self._opens(first), first))
+        turned = self._checked(best[2], period, (end - best[2]) // period, last_use)
+        if turned is not None:
+            start, loop = best[2], turned
+        return start, len(loop.rounds) * period, loop
+
+    def _opens(self, index: int) -> bool:
+        return self.row.items[index] in self._openings
+
+    def _checked(self, start: int, period: int, rounds: int, last_use: Numbers) -> Loop | None:
+        """The loop of at most so many rounds from `start` on, if it is one."""
+        row = self.row
+        self._work -= rounds * period
+        if rounds < _MIN_ROUNDS or (rounds - 1) * period < _MIN_SAVED:
+            return None
+        begin = row.begin(start)
+        each = row.begin(start + period) - begin
+        makers = row.makers[begin : begin + rounds * each].reshape(rounds, each)
+        slots = row.slots[begin : begin + rounds * each].reshape(rounds, each)
+        moving = makers[1] >= start  # made in this round, or carried over from the one before
+        carried = moving & (makers[1] < start + period)
+        expected = makers[1] + np.where(moving, period, 0) * np.arange(-1, rounds - 1)[:, None]
+        right = ((makers == expected) & (slots == slots[1])).all(axis=1)
+        right[0] = True
+        if not right.all():
+            return self._checked(start, period, int(np.argmin(right)), last_use)
+        fixed = ~carried
+        if (makers[0] != expected[0])[fixed].any() or (slots[0] != slots[1])[fixed].any():
+            return None
+        if (makers[0][carried] >= start).any():
+            return None
+        end = start + rounds * period
+        loop = Loop([row.items[first : first + period] for first in range(start, end, period)])
+        for index in np.flatnonzero(carried).tolist():
+            maker, slot = int(makers[1][index]), int(slots[1][index])
+            made = list(results_of(row.items[maker], 0))[slot]
+            reference = self.row.source(begin + index)
+            initial = self._maker(reference)
+            if initial < 0 or loop.initial.setdefault(made, initial) != initial:
+                return None
+            loop.carried[reference] = made
+        later = np.flatnonzero(last_use[start : end - period] >= end) % period
+        for offset in np.unique(later).tolist():
+            item = row.items[start + offset]
+            if isinstance(item, Loop) or self._key(item) in self._single:
+                return None  # lists of lists are not written
+            loop.collected.add(item)
+        return loop
+
+    def _maker(self, reference: Reference) -> int:
+        step, number = reference
+        return int(self._steps.makers[self._steps.begin(step) + number])
+
+    # -- the next pass ---------------------------------------------------------------------------------------
+
+    def replace(self, loops: Sequence[tuple[int, int, Loop]]) -> None:
+        """Let each loop be one item."""
+        items: list[Item] = []
+        position = 0
+        for start, size, loop in loops:
+            self._describe(loop)
+            items += [*self.row.items[position:start], loop]
+            position = start + size
+        items += self.row.items[position:]
+        if len(items) > _MOST_ITEMS:
+            self.row.items = items
+            return
+        self._place = _places(items)
+        keys, ends, makers, slots, sources = [], [], [], [], []
+        for item in items:
+            keys.append(self._key(item))
+            for reference in self._outer(item):
+                maker = self._maker(reference)
+                there, slot = self._place.get(maker, (-2 - maker, 0))
+                makers.append(there)
+                slots.append(slot)
+                sources.append(reference)
+            ends.append(len(makers))
+        self.row = Row(items, _array(keys), _array(ends), _array(makers), _array(slots), sources)
+
+    def _describe(self, loop: Loop) -> None:
+        """Say what it does, apart from what it refers to outside."""
+        body = loop.rounds[0]
+        places = _places(body)
+        firsts = {
+            made: slot for slot, made in enumerate(step for item in body for step in results_of(item, 0))
+        }
+        outer: list[Reference] = []
+        pattern: list[Hashable] = []
+        for item in body:
+            pattern.append(self._key(item))
+            for reference in self._outer(item):
+                place = places.get(self._maker(reference))
+                if place is None:
+                    outer.append(reference)
+                    place = firsts.get(loop.carried.get(reference, -1), -1), -1
+                pattern.append(place)
+        loop.outer = outer
+        loop.key = len(loop.rounds), tuple(pattern), id(loop) if loop.collected else 0
+
+    def _key(self, item: Item) -> int:
+        if isinstance(item, int):
+            return int(self._steps.keys[item])
+        return self._loop_keys.setdefault(item.key, -1 - len(self._loop_keys))
+
+    def _outer(self, item: Item) -> Sequence[Reference]:
+        if isinstance(item, int):
+            count = self._steps.begin(item + 1) - self._steps.begin(item)
+            return [(item, number) for number in range(count)]
+        return item.outer
+
+
+def _places(items: Sequence[Item]) -> dict[int, Reference]:
+    return {
+        step: (index, slot)
+        for index, item in enumerate(items)
+        for slot, step in enumerate(results_of(item, -1))
+    }
+
+
+def _array(numbers: Sequence[int]) -> Numbers:
+    return np.asarray(numbers, np.int64)

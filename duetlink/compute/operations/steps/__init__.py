@@ -1,0 +1,1 @@
+"""Recorded steps: their encoding, their trace, and the backward slice that makes one result."""

@@ -1,0 +1,239 @@
+"""A program as bytes: what travels, and what is mapped into the process that runs it.
+
+    8 bytes   MAGIC
+    8 bytes   length of the header, little-endian
+    header    JSON {"target": t, "steps": S, "values": [[size_bytes, kind, detail], …]}
+    S bytes   the steps: a JSON list, one step after the other
+    values    each begins at a multiple of 64 bytes from the start; zeros are in between
+
+A step is `[operation, arguments]`, `[operation, arguments, keywords]` or `[operation, arguments, keywords,
+modes]`. The number of its result is its place, from 1 on, and an argument `[n]` names the result of an
+earlier step. `asset` has `[name, revision]`, `value` has `[index]` into the values of the header; all else is
+as in `program.py`. The modes are a JSON object of
+
+    "grad": false           torch records no gradients in this step
+    "draw": [seed, k]       it is the k-th step, from 0 on, that may draw random numbers since the program has
+                            set this seed; null: it has set none
+    "settings": {…}         of libraries, see `settings.py`
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from duetlink.compute.operations.allow_lists.settings import Settings, settings_of
+from duetlink.errors import LimitExceeded, RemoteProtocolError
+
+MAGIC = b"duetprg2"
+ALIGNMENT_BYTES = 64  # of values: what an array needs to be looked at without a copy
+MAX_HEADER_BYTES = 64 * 1024 * 1024
+MAX_STEPS_BYTES = 256 * 1024 * 1024
+MAX_STEPS = 1_000_000
+MAX_VALUES = 100_000
+# Of one text, before it is parsed, on average per step or value: brackets, and commas. A training has some 4
+# of each per step. A million lists take Python's parser 0.3 s, in which no other thread has its turn.
+_MOST_BRACKETS = 5
+_MOST_COMMAS = 20
+_COUNTED_BYTES = 1 << 20  # at once, so that other threads have their turn in between
+MAX_WORDS = 10_000  # characters that describe one value
+MAX_NAME = 200  # characters of an operation and of a keyword
+MAX_DRAWS = 1 << 53
+_PREFIX_BYTES = len(MAGIC) + 8
+_HEADER_KEYS = frozenset(("target", "steps", "values"))
+_MODES = frozenset(("grad", "draw", "settings"))
+
+Raw = list[Any]  # a step, as JSON has it
+
+
+class Words(NamedTuple):
+    """What the sender says of a value. Nothing depends on it."""
+
+    kind: str
+    detail: str
+
+
+class Body(NamedTuple):
+    """A program. Its values are views of the bytes that it was read from."""
+
+    target: int  # the number of the result that is asked for
+    steps: list[Any]  # as JSON; `step_of` reads one
+    values: list[memoryview]
+    words: list[Words]  # of each value
+
+
+class Draw(NamedTuple):
+    """Which random numbers a step gets."""
+
+    seed: int | None
+    number: int
+
+
+class BodyStep(NamedTuple):
+    """One step. What its operation and its arguments name has not been looked up."""
+
+    operation: str
+    arguments: list[Any]
+    keywords: dict[str, Any]
+    records: bool  # whether torch records gradients
+    draw: Draw | None
+    settings: Settings = ()
+
+
+def write(
+    target: int, steps: bytes, values: Sequence[memoryview | bytes] = (), words: Sequence[Words] = ()
+) -> tuple[list[memoryview | bytes], int]:
+    """A body as pieces, one behind the other, with its size in bytes. `steps` is what `steps_text` makes. The
+    values are not copied; `words` are theirs, or none.
+    """
+    sizes = [memoryview(value).nbytes for value in values]
+    described = [*words, *[Words("", "")] * (len(sizes) - len(words))]
+    table = [[size, *told] for size, told in zip(sizes, described, strict=True)]
+    header = _json({"target": target, "steps": len(steps), "values": table})
+    pieces: list[memoryview | bytes] = [MAGIC + len(header).to_bytes(8, "little"), header, steps]
+    position = _PREFIX_BYTES + len(header) + len(steps)
+    for value, size in zip(values, sizes, strict=True):
+        gap = -position % ALIGNMENT_BYTES
+        pieces += [bytes(gap), value]
+        position += gap + size
+    return pieces, position
+
+
+def steps_text(steps: Sequence[Any]) -> bytes:
+    """The one form of these steps as bytes."""
+    return _json(steps)
+
+
+def read(body: memoryview) -> Body:
+    """The program in `body`, which must hold nothing else.
+
+    Raises:
+        LimitExceeded: it has too many steps or values, or they have too many parts.
+        RemoteProtocolError: it is no program.
+    """
+    body = body.cast("B")
+    if len(body) < _PREFIX_BYTES or body[: len(MAGIC)] != MAGIC:
+        raise RemoteProtocolError("a program does not begin as one of this version does")
+    header_bytes = int.from_bytes(body[len(MAGIC) : _PREFIX_BYTES], "little")
+    if header_bytes > MAX_HEADER_BYTES:
+        raise LimitExceeded(f"a program's header is over {MAX_HEADER_BYTES:,} bytes")
+    steps_at = _PREFIX_BYTES + header_bytes
+    if steps_at > len(body):
+        raise RemoteProtocolError("a program is cut short in its header")
+    header = _parsed(body[_PREFIX_BYTES:steps_at], "a program's header", MAX_VALUES)
+    target, steps_bytes, table = _header(header)
+    if steps_bytes > MAX_STEPS_BYTES:
+        raise LimitExceeded(f"a program's steps are over {MAX_STEPS_BYTES:,} bytes")
+    values, words = _values(body, steps_at + steps_bytes, table)
+    steps = _parsed(body[steps_at : steps_at + steps_bytes], "a program's steps", MAX_STEPS)
+    if type(steps) is not list:
+        raise RemoteProtocolError("a program's steps are no list")
+    if len(steps) > MAX_STEPS:
+        raise LimitExceeded(f"a program of {len(steps):,} steps is over {MAX_STEPS:,}")
+    if not 1 <= target <= len(steps):
+        raise RemoteProtocolError(f"a program of {len(steps)} steps makes no result {target}")
+    return Body(target, steps, values, words)
+
+
+_NO_KEYWORDS: dict[str, Any] = {}
+
+
+def step_of(raw: Any) -> BodyStep:
+    """One step of a body. Raises RemoteProtocolError."""
+    if type(raw) is list and 2 <= len(raw) <= 4:
+        operation, arguments = raw[:2]
+        keywords = raw[2] if len(raw) > 2 else _NO_KEYWORDS
+        if (
+            type(operation) is str
+            and 0 < len(operation) <= MAX_NAME
+            and type(arguments) is list
+            and type(keywords) is dict
+            and (not keywords or max(map(len, keywords)) <= MAX_NAME)
+        ):
+            if len(raw) < 4:
+                return BodyStep(operation, arguments, keywords, True, None)
+            modes = raw[3]
+            if type(modes) is dict and modes and modes.keys() <= _MODES and modes.get("grad", False) is False:
+                draw = _draw(modes["draw"]) if "draw" in modes else None
+                settings = settings_of(modes["settings"]) if "settings" in modes else ()
+                if settings or "settings" not in modes:
+                    return BodyStep(operation, arguments, keywords, "grad" not in modes, draw, settings or ())
+    raise RemoteProtocolError("a step is no list of an operation, its arguments, named ones, and modes")
+
+
+def _draw(told: Any) -> Draw:
+    if type(told) is list and len(told) == 2:
+        seed, number = told
+        if (seed is None or (type(seed) is int and -(1 << 63) <= seed < 1 << 64)) and (
+            type(number) is int and 0 <= number < MAX_DRAWS
+        ):
+            return Draw(seed, number)
+    raise RemoteProtocolError("a draw is no seed with a number")
+
+
+def _header(header: Any) -> tuple[int, int, list[Any]]:
+    if type(header) is not dict or header.keys() != _HEADER_KEYS:
+        raise RemoteProtocolError("a program's header is no object of target, steps and values")
+    target, steps_bytes, table = header["target"], header["steps"], header["values"]
+    if type(target) is not int or type(steps_bytes) is not int or type(table) is not list or steps_bytes < 0:
+        raise RemoteProtocolError("a program's header has something else than numbers and a list of values")
+    if len(table) > MAX_VALUES:
+        raise LimitExceeded(f"a program of {len(table):,} values is over {MAX_VALUES:,}")
+    return target, steps_bytes, table
+
+
+def _values(body: memoryview, position: int, table: list[Any]) -> tuple[list[memoryview], list[Words]]:
+    """The values behind the steps, which end at `position`."""
+    values: list[memoryview] = []
+    words: list[Words] = []
+    for entry in table:
+        if type(entry) is not list or len(entry) != 3:
+            raise RemoteProtocolError("a value is not described by its size, kind and detail")
+        size, *told = entry
+        if type(size) is not int or size < 0 or any(type(text) is not str for text in told):
+            raise RemoteProtocolError("a value is not described by its size, kind and detail")
+        if max(map(len, told)) > MAX_WORDS:
+            raise LimitExceeded(f"a value is described in more than {MAX_WORDS:,} characters")
+        start = position + -position % ALIGNMENT_BYTES
+        if start + size > len(body):
+            raise RemoteProtocolError("a program is cut short in its values")
+        if any(body[position:start]):
+            raise RemoteProtocolError("there is something between two values of a program")
+        values.append(body[start : start + size])
+        words.append(Words(*told))
+        position = start + size
+    if position != len(body):
+        raise RemoteProtocolError(
+            f"a program of {position:,} bytes by its header has {len(body):,} bytes; send it whole, alone"
+        )
+    return values, words
+
+
+def _parsed(text: memoryview, what: str, most: int) -> Any:
+    """`most` is how many steps or values it may tell of."""
+    _check_parts(text, what, most)
+    try:
+        return json.loads(bytes(text))  # Python's own reader: a constant may be infinite or NaN
+    except (ValueError, RecursionError):
+        raise RemoteProtocolError(f"{what} is no JSON") from None
+
+
+def _check_parts(text: memoryview, what: str, most: int) -> None:
+    """Raises LimitExceeded: what it holds would take far more memory and time than its bytes. What stands in
+    quotes is counted, too, which only an immense text gets near the limit with.
+    """
+    brackets = commas = 0
+    for start in range(0, len(text), _COUNTED_BYTES):
+        part = bytes(text[start : start + _COUNTED_BYTES])
+        brackets += part.count(b"[") + part.count(b"{")
+        commas += part.count(b",")
+        if brackets > _MOST_BRACKETS * most or commas > _MOST_COMMAS * most:
+            raise LimitExceeded(
+                f"there are over {_MOST_BRACKETS * most:,} lists or {_MOST_COMMAS * most:,} items in {what}: "
+                "make arrays of long lists, or ask for less at once"
+            )
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

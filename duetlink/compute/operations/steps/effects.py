@@ -1,0 +1,116 @@
+"""What operations do, by the lists alone: for who reads a program and has neither its objects nor the
+libraries.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from duetlink.compute.operations.allow_lists.allowed import (
+    AGGREGATE,
+    BACKWARD,
+    EFFECTS,
+    ELEMENTWISE,
+    IN_PLACE,
+    LIBRARIES,
+    OTHER,
+    libraries,
+    read_list,
+    registered,
+)
+
+# How the names in a class's lists are written on the wire
+_SIGNS = dict.fromkeys((*EFFECTS, "metadata_methods"), ".")
+_SIGNS |= {"attributes": "@", "metadata": "@", "settable": "@="}
+_WORST = (ELEMENTWISE, AGGREGATE, OTHER, BACKWARD, IN_PLACE)
+
+
+def worst_effect(operation: str) -> str:
+    """The effect of a function; of a method, the worst that a class gives it. What is in no list, which the
+    room refuses, counts as IN_PLACE.
+    """
+    if operation.startswith("@="):
+        return IN_PLACE
+    if operation.startswith("@"):
+        return OTHER
+    return _effects(libraries()).get(operation, IN_PLACE)
+
+
+def is_listed(operation: str) -> bool:
+    """Whether a list has an operation, by its name on the wire: a function, or what any class has. The room
+    may still refuse it for the object that is there, and then it says that the step has failed.
+    """
+    return operation in _listed()
+
+
+@functools.cache
+def may_draw(operation: str) -> bool:
+    """Whether an operation may draw random numbers from a generator that is not its argument, for some class
+    of objects; by its name on the wire.
+    """
+    return operation in _drawing(libraries()) or (
+        operation.startswith("torch.nn.") and operation.removeprefix("torch.nn.")[:1].isupper()
+    )
+
+
+@functools.cache
+def _drawing(of: tuple[str, ...]) -> frozenset[str]:
+    found = {"numpy.random.default_rng"}  # without a seed, from the system's entropy
+    for library in of:
+        listed = read_list(library)
+        module = listed["module"]
+        found.update(f"{module}.{name}" if module else name for name in listed.get("random", ()))
+        for members in listed.get("classes", {}).values():
+            found.update(f".{name}" for name in members.get("random", ()))
+    return frozenset(found)
+
+
+def check_lists() -> None:
+    """Raise ExtensionFailed where a list of another package changes what is said of a method of ours: methods
+    are read by their names, before it is known of which class an object is.
+    """
+    if not registered():
+        return
+    ours = _effects(LIBRARIES)
+    for library, extension in registered().items():
+        for members in read_list(library).get("classes", {}).values():
+            said = {name: effect for effect in EFFECTS for name in members.get(effect, ())}
+            for name, effect in said.items():
+                known = ours.get(f".{name}", effect)
+                if _WORST.index(effect) > _WORST.index(known):
+                    raise extension.failed(f"its list has .{name} as {effect}, and duetlink's own as {known}")
+            for name in members.get("random", ()):
+                if f".{name}" in ours and f".{name}" not in _drawing(LIBRARIES):
+                    raise extension.failed(f"its list has .{name} as random, and duetlink's own has not")
+
+
+@functools.cache
+def _listed() -> frozenset[str]:
+    found: set[str] = set()
+    for library in libraries():
+        listed = read_list(library)
+        module = listed["module"]
+        for names in listed.get("functions", {}).values():
+            found.update(f"{module}.{name}" if module else name for name in names)
+        for members in listed.get("classes", {}).values():
+            for key, sign in _SIGNS.items():
+                found.update(f"{sign}{name}" for name in members.get(key, ()))
+    return frozenset(found)
+
+
+@functools.cache
+def _effects(of: tuple[str, ...]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for library in of:
+        listed = read_list(library)
+        module = listed["module"]
+        for effect, names in listed.get("functions", {}).items():
+            for name in names:
+                found[f"{module}.{name}" if module else name] = effect
+        for members in listed.get("classes", {}).values():
+            for effect in EFFECTS:
+                for name in members.get(effect, ()):
+                    known = found.get(f".{name}", effect)
+                    found[f".{name}"] = max(known, effect, key=_WORST.index)
+    return found

@@ -1,0 +1,124 @@
+"""Steps as JSON, as they are recorded and as they travel. See `allowed.py` for what a step may do.
+
+A recorded step is a list `[id, operation, arguments]` or `[id, operation, arguments, keywords]`. `id` names
+the result from then on, or is 0 where nobody wants it. Beside the operations of the lists there are
+
+    asset   [name, revision]      the object that the owner shares under that name
+    value   [index]               one of the scientist's values that are beside the steps, by its place
+    drop    [id, …]               these results are not needed any more
+    grad    [true or false]       whether torch records gradients from here on
+
+Arguments are JSON's own numbers, texts, `true`, `false` and `null`, or lists whose first item says what they
+are:
+
+    [7]                           the result 7
+    ["t", …] ["l", …] ["d", …]    a tuple, a list, a dict as key, value, key, value, …
+    ["s", start, stop, step]      a slice
+    ["e"]                         an ellipsis
+    ["z", real, imaginary]        a complex number
+    ["c", name]                   a constant of the lists, such as numpy.float32
+    ["f", name]                   a function of the lists
+
+A recorded step may have two items more: 0 where an operation that may draw random numbers draws none, else 1;
+and the settings of libraries under which it is done, as in `settings.py`.
+
+The steps of a program that is asked for have no ids, and neither drop nor grad nor seeds among them: see
+`body.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duetlink.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from duetlink.compute.operations.steps.body import BodyStep
+
+ASSET, VALUE, DROP, GRAD = "asset", "value", "drop", "grad"
+SEEDS = frozenset(("torch.manual_seed",))  # which set the seed of the draws after them
+
+MAX_DEPTH = 20  # of an argument
+
+Argument = Any  # JSON, as above
+
+
+class Step(NamedTuple):
+    """One step."""
+
+    id: int  # of its result; 0: nobody wants it
+    operation: str
+    arguments: Sequence[Argument]
+    keywords: dict[str, Argument]
+
+
+def references(step: Step | BodyStep) -> list[int]:
+    """The results that a step's arguments name, in order. Raises RemoteProtocolError for what is none."""
+    found: list[int] = []
+
+    def look(argument: Argument, depth: int) -> None:
+        if type(argument) is not list:
+            return
+        if depth > MAX_DEPTH or not argument:
+            raise RemoteProtocolError(f"an argument of {step.operation} is empty, or too deep")
+        if type(argument[0]) is int and len(argument) == 1:
+            found.append(argument[0])
+            return
+        for part in argument[1:]:
+            look(part, depth + 1)
+
+    if step.operation == DROP:
+        return []
+    for argument in (*step.arguments, *step.keywords.values()):
+        look(argument, 0)
+    return found
+
+
+def decode(
+    argument: Argument,
+    *,
+    result: Callable[[int], Any],
+    constant: Callable[[str], Any],
+    function: Callable[[str], Any],
+    depth: int = 0,
+) -> Any:
+    """The object that an argument stands for. The callables look up what it names, and may raise.
+
+    Raises:
+        RemoteProtocolError: it is no argument.
+    """
+    if type(argument) is not list:
+        if type(argument) is dict:
+            raise RemoteProtocolError("an argument is a JSON object")
+        return argument
+    if not argument or depth > MAX_DEPTH:
+        raise RemoteProtocolError("an argument is empty, or too deep")
+    tag, *parts = argument
+    if type(tag) is int and not parts:
+        return result(tag)
+    try:
+        if tag in ("c", "f"):
+            (name,) = parts
+            return (constant if tag == "c" else function)(name)
+        if tag == "z":
+            real, imaginary = parts
+            return complex(float(real), float(imaginary))
+
+        def deeper(part: Argument) -> Any:
+            return decode(part, result=result, constant=constant, function=function, depth=depth + 1)
+
+        if tag == "t":
+            return tuple(deeper(part) for part in parts)
+        if tag == "l":
+            return [deeper(part) for part in parts]
+        if tag == "d":
+            return {deeper(key): deeper(item) for key, item in zip(parts[::2], parts[1::2], strict=True)}
+        if tag == "s":
+            start, stop, step = parts
+            return slice(deeper(start), deeper(stop), deeper(step))
+        if tag == "e" and not parts:
+            return ...
+    except (TypeError, ValueError) as error:
+        raise RemoteProtocolError(f"an argument {tag!r} is malformed") from error
+    raise RemoteProtocolError("an argument has an unknown tag")

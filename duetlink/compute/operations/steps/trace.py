@@ -1,0 +1,476 @@
+"""What is remembered of recorded steps so that any result can be traced back: not the objects, but how they
+hang together.
+
+Theory. Nothing is known here of the objects but their ids, and a hostile peer may let a result come about by
+writing into memory that others look at. So two relations are kept between results, both larger than the
+truth, both as a `Partition` with the number of the step as its time:
+
+    sharing   they may share memory: one is a view of the other, holds it, or has been written into it
+    graph     they may be parts of one graph of torch's autograd, in which `backward` reads and writes
+
+A step whose operation makes something fresh relates its result to nothing; one that changes an argument, or
+may return a part of it, relates its result and its arguments with each other. What an operation does is told
+by `effects`, for all classes at once, since the class of an object is known to a room only.
+
+A result has a number here, its *node*; an id that is defined twice is one node, so that it stands for both.
+Two steps that open one asset, or one value, make the same object, whatever their ids.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+from duetlink.compute.operations.allow_lists.settings import Settings, settings_of
+from duetlink.compute.operations.steps import body
+from duetlink.compute.operations.steps.body import Draw
+from duetlink.compute.operations.steps.effects import may_draw
+from duetlink.compute.operations.steps.kinds import (
+    BACK,
+    CHANGES_ALL,
+    CHANGES_FIRST,
+    EVERYWHERE,
+    FRESH,
+    GRADIENTS,
+    NOTHING,
+    PART,
+    SHARES,
+    kind_by_name,
+    teaches,
+    writes,
+)
+from duetlink.compute.operations.steps.partition import Partition
+from duetlink.compute.operations.steps.program import ASSET, DROP, GRAD, MAX_DEPTH, SEEDS, VALUE
+from duetlink.errors import LimitExceeded, RemoteProtocolError
+
+# Of memory, for one program: some three million steps. A step takes about 170 bytes; one that differs from
+# all others in more than its ids takes several hundred more.
+MAX_HELD_BYTES = 512 * 1024 * 1024
+_INTEGER_BYTES = sys.getsizeof(1 << 30)
+_PAIR_BYTES = sys.getsizeof((0, 0))
+
+_NO_KEYWORDS: dict[str, Any] = {}
+_ATTRIBUTES = frozenset((DROP, GRAD, *SEEDS))
+
+
+class LoggedValue(NamedTuple):
+    """A value of the scientist's: what it is, in the peer's words, and a digest of its content."""
+
+    description: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """A step without its ids: each argument `[id]` is `[0]`. Steps that differ in ids only have one shape."""
+
+    operation: str
+    arguments: Sequence[Any]
+    keywords: dict[str, Any]  # in the order in which they came, which can have a meaning
+    gradients: bool  # whether torch recorded them then
+    kind: int
+    settings: Settings = ()
+
+
+class Trace:
+    """Steps in the order in which they were recorded. Not for several threads at once."""
+
+    def __init__(self, effects: Callable[[str], str], *, may_learn: bool = True) -> None:
+        """`effects` tells what an operation does, by its name. With `may_learn` false, no tensor among assets
+        and values comes with `requires_grad`; slices then have fewer steps where that is known.
+        """
+        self.kinds = bytearray()  # the rest of these: one item per step
+        self.results = array("i")  # node; -1: none
+        self.shape_numbers = array("i")
+        self.reference_ends = array("q")
+        self.references = array("i")  # nodes; -1: of no result that there was
+        self.shapes: list[Shape] = []
+        self.sharing = Partition()
+        self.graph = Partition()  # merged wherever `sharing` is
+        self.values: dict[int, LoggedValue] = {}
+        self.draws: dict[int, Draw] = {}  # of the steps that may draw random numbers
+        # What a graph reads without being connected to it: a step, a node of the graph, a node of the data.
+        self.inputs: tuple[array[int], array[int], array[int]] = (array("q"), array("i"), array("i"))
+        # of each node that stands for its class: it may have the memory of gradients, to which steps add
+        self.holding = bytearray()
+        self.effects = effects
+        self._may_learn = may_learn
+        self._nodes = 0
+        self._node_of: dict[int, int] = {}
+        self._learning = bytearray()  # of each node that stands for its class: a gradient may lead there
+        self._learned = False  # whether that is so of any
+        self._assets: dict[str, int] = {}
+        self._number_of: dict[str, int] = {}
+        # what an operation does and teaches, and whether it may draw random numbers, by its name
+        self._known: dict[str, tuple[int, bool, bool]] = {}
+        self._gradients = True
+        self._settings: Settings = ()  # of the step at hand
+        self._draw = Draw(None, 0)  # the next one
+        self._last = 0  # references, before the step at hand
+        self._next_modes: tuple[bool, Draw] | None = None  # behind a whole program
+        self._texts_bytes = 0  # of all that is held in other objects than numbers
+        self._is_full = False
+
+    def node(self, id_: int) -> int:
+        """Raises LookupError: no step makes a result of this id."""
+        return self._node_of[id_]
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that all of it takes."""
+        lists: tuple[Any, ...] = (
+            *(self.kinds, self.results, self.shape_numbers, self.references, self.reference_ends),
+            *(self.shapes, self.holding, self._learning, *self.inputs),
+            *(self.values, self.draws, self._node_of, self._assets, self._number_of, self._known),
+        )
+        numbers = 2 * len(self._node_of) + 4 * len(self.draws) + len(self.values)
+        return (
+            sum(map(sys.getsizeof, lists))
+            + self.sharing.held_bytes
+            + self.graph.held_bytes
+            + numbers * _INTEGER_BYTES
+            + self._texts_bytes
+        )
+
+    def __len__(self) -> int:
+        """How many steps there are."""
+        return len(self.kinds)
+
+    @property
+    def done(self) -> int:
+        """How many of them do something, at the owner, by themselves."""
+        return len(self.kinds) - self.kinds.count(NOTHING)
+
+    def add(self, steps: Sequence[Any], values: Sequence[LoggedValue] = ()) -> None:
+        """Take in the next steps, `[id, operation, arguments]` or with keywords, as a recorder wrote them. A
+        step `value` has the place of one of `values`. A fifth item, 0, says of an operation that may draw
+        random numbers that it draws none here, and a sixth has its settings.
+
+        Raises:
+            LimitExceeded: they would take more memory than MAX_HELD_BYTES; nothing is taken in any more.
+        """
+        self._check_room(len(steps))
+        if self._next_modes is not None:
+            (self._gradients, self._draw), self._next_modes = self._next_modes, None
+        opened: dict[int, int] = {}  # of the values, by index
+        for raw in steps:
+            # wider than what the protocol allows: what a room refuses does no harm here
+            if type(raw) is not list or not 3 <= len(raw) <= 6:
+                self._put(NOTHING, -1, -1, ())
+                continue
+            id_, operation, arguments = raw[:3]
+            keywords = raw[3] if len(raw) > 3 else _NO_KEYWORDS
+            settings = settings_of(raw[5]) if len(raw) > 5 else ()
+            if settings is None or not _is_step(operation, arguments, keywords) or type(id_) is not int:
+                self._put(NOTHING, -1, -1, ())
+            elif operation in _ATTRIBUTES:
+                if operation == GRAD and arguments:
+                    self._gradients = arguments[0] is True
+                elif operation in SEEDS and len(arguments) == 1 and type(arguments[0]) is int:
+                    self._draw = Draw(arguments[0], 0)
+                elif operation == DROP:
+                    for dropped in arguments:
+                        if type(dropped) is int:
+                            self.forget(dropped)
+                self._put(NOTHING, -1, -1, ())
+            else:
+                self._settings = settings
+                draws = len(raw) < 5 or raw[4] == 1
+                self._add(id_, operation, arguments, keywords, values, opened, draws=draws)
+
+    def add_canonical(self, steps: Sequence[Any], values: Sequence[LoggedValue]) -> None:
+        """Take in a whole program, whose results are called by the places of their steps, from 1 on; see
+        `body.py`.
+
+        Raises:
+            RemoteProtocolError: these are no such steps.
+            LimitExceeded: as `add`.
+        """
+        self._check_room(len(steps))
+        opened: dict[int, int] = {}
+        for place, raw in enumerate(steps, 1):
+            step = body.step_of(raw)
+            if step.operation in _ATTRIBUTES:
+                raise RemoteProtocolError(f"step {place}, {step.operation}, is an attribute of other steps")
+            self._gradients, self._settings = step.records, step.settings
+            self._add(place, step.operation, step.arguments, step.keywords, values, opened, step.draw)
+            if self.kinds[-1] == NOTHING or -1 in self.references[self._last :]:
+                raise RemoteProtocolError(f"step {place}, {step.operation}, uses what there is not")
+            self._last = len(self.references)
+
+    def forget(self, id_: int) -> None:
+        """Nobody has this result any more. What was made with it stays as it is."""
+        self._node_of.pop(id_, None)
+
+    @property
+    def alive(self) -> list[int]:
+        """The ids of results that somebody has."""
+        return list(self._node_of)
+
+    def successor(self) -> Trace:
+        """A trace without steps, in which what is recorded next means the same."""
+        made = Trace(self.effects, may_learn=self._may_learn)
+        made._next_modes = self._gradients, self._draw
+        return made
+
+    def rename(self, places: Sequence[int], ids: Sequence[int]) -> None:
+        """The results of these steps of a whole program have these ids from now on; the others have none."""
+        node_of = {id_: self._node_of[place] for place, id_ in zip(places, ids, strict=True)}
+        self._node_of = node_of
+
+    def _check_room(self, steps: int) -> None:
+        if self._is_full or self.held_bytes > MAX_HELD_BYTES:
+            self._refuse_more()
+        self._grow(2 * steps)  # a result each, and what it opens
+
+    def _add(
+        self,
+        id_: int,
+        operation: str,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        values: Sequence[LoggedValue],
+        opened: dict[int, int],
+        draw: Draw | None = None,
+        *,
+        draws: bool = False,
+    ) -> None:
+        if operation == VALUE:
+            self._add_value(id_, arguments, values, opened)
+        elif operation == ASSET:
+            self._add_asset(id_, arguments)
+        else:
+            self._add_operation(id_, operation, arguments, keywords, draw, draws=draws)
+
+    def _refuse_more(self) -> NoReturn:
+        self._is_full = True
+        raise LimitExceeded(
+            f"the steps that the results of this session are made by take over {MAX_HELD_BYTES:,} bytes: let "
+            "go of results that are not needed, and begin anew with duet.store[…]"
+        )
+
+    # -- one step --------------------------------------------------------------------------------------------
+
+    def _add_operation(
+        self,
+        id_: int,
+        operation: str,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        draw: Draw | None,
+        *,
+        draws: bool,
+    ) -> None:
+        known = self._known.get(operation)
+        if known is None:
+            known = (
+                kind_by_name(operation, self.effects),
+                teaches(operation, _NO_KEYWORDS),
+                may_draw(operation),
+            )
+            self._known[operation] = known
+            self._hold(sys.getsizeof(operation) + _PAIR_BYTES)
+        kind, teaching, may = known
+        nodes: list[int] = []
+        first = 0  # how many of them are in the first argument
+        look_up = self._node_of.get
+        for index, argument in enumerate(arguments):
+            if type(argument) is list:
+                if len(argument) == 1 and type(argument[0]) is int:
+                    nodes.append(look_up(argument[0], -1))
+                    argument[0] = 0
+                elif not self._look(argument, nodes, 0):
+                    return self._put(NOTHING, -1, -1, ())
+            if index == 0:
+                first = len(nodes)
+        if keywords and not self._look(["d", *keywords.values()], nodes, -1):
+            return self._put(NOTHING, -1, -1, ())
+        if kind >= CHANGES_FIRST or keywords:
+            kind = self._exactly(kind, keywords, first, nodes)
+        text = repr((operation, arguments, keywords, self._gradients, kind, self._settings))
+        number = self._number_of.get(text)
+        if number is None:
+            number = self._number(
+                text, Shape(operation, arguments, keywords, self._gradients, kind, self._settings)
+            )
+        node = self._define(id_) if id_ else -1
+        time = len(self.kinds)
+        if draw is not None:
+            self.draws[time] = draw
+        elif draws and may:
+            self.draws[time] = self._draw
+            self._draw = Draw(self._draw.seed, self._draw.number + 1)
+        self.kinds.append(kind)
+        self.results.append(node)
+        self.shape_numbers.append(number)
+        self.references.extend(nodes)
+        self.reference_ends.append(len(self.references))
+        if -1 in nodes:
+            first -= nodes[:first].count(-1)
+            nodes = [reference for reference in nodes if reference >= 0]
+        if kind != FRESH:
+            together = nodes[:first] if kind == PART else [] if kind == BACK else nodes
+            self._merge(together if node < 0 else [*together, node], time)
+        if (teaching or (keywords and teaches(operation, keywords))) and (node >= 0 or nodes):
+            self._learning[self.sharing.find(node if node >= 0 else nodes[0])] = self._learned = True
+        if operation in GRADIENTS and nodes:
+            self.holding[self.sharing.find(nodes[0])] = True
+        if self._learned and nodes:
+            self._connect(nodes, node, time)
+        return None
+
+    def _look(self, argument: list[Any], nodes: list[int], depth: int) -> bool:
+        """Collect what an argument refers to, and take the ids out of it; False: the room refuses it. Ids
+        in a JSON object are none.
+        """
+        if not argument or depth > MAX_DEPTH or type(argument[0]) in (list, dict):
+            return False
+        if isinstance(argument[0], (int, float)):  # 1.0 and true are found where 1 is looked for
+            nodes.append(self._node_of.get(argument[0], -1))  # type: ignore[arg-type]
+            argument[:] = [0]
+            return True
+        return all(self._look(part, nodes, depth + 1) for part in argument if type(part) is list)
+
+    def _add_asset(self, id_: int, arguments: list[Any]) -> None:
+        name, revision = arguments if len(arguments) == 2 else (None, None)
+        if type(name) is not str or not isinstance(revision, (int, float)) or revision != revision // 1:
+            return self._put(NOTHING, -1, -1, ())
+        if name not in self._assets:
+            self._assets[name] = self._new_node()
+            self._hold(sys.getsizeof(name) + _INTEGER_BYTES)
+        time, node = len(self.kinds), self._define(id_)
+        shape = Shape(ASSET, [name, int(revision)], {}, True, SHARES)
+        self._put(
+            SHARES, node, self._number(repr((ASSET, name, int(revision))), shape), (self._assets[name],)
+        )
+        return self._merge((node, self._assets[name]), time)
+
+    def _add_value(
+        self, id_: int, arguments: list[Any], values: Sequence[LoggedValue], opened: dict[int, int]
+    ) -> None:
+        index = arguments[0] if len(arguments) == 1 else None
+        if not isinstance(index, int) or not -len(values) <= index < len(values):
+            return self._put(NOTHING, -1, -1, ())
+        index = range(len(values))[index]
+        if index not in opened:
+            opened[index] = self._new_node()
+            self.values[opened[index]] = values[index]
+            self._hold(_size_of(values[index]))
+        time, node = len(self.kinds), self._define(id_)
+        self._put(SHARES, node, self._number(VALUE, Shape(VALUE, [[0]], {}, True, SHARES)), (opened[index],))
+        return self._merge((node, opened[index]), time)
+
+    def _put(self, kind: int, node: int, number: int, nodes: Sequence[int]) -> None:
+        self.kinds.append(kind)
+        self.results.append(node)
+        self.shape_numbers.append(number)
+        self.references.extend(nodes)
+        self.reference_ends.append(len(self.references))
+
+    def _number(self, text: str, shape: Shape) -> int:
+        number = self._number_of.get(text)
+        if number is None:
+            number = self._number_of[text] = len(self.shapes)
+            self.shapes.append(shape)
+            self._hold(
+                sys.getsizeof(text)
+                + sys.getsizeof(shape)
+                + _size_of(shape.arguments)
+                + _size_of(shape.keywords)
+                + _INTEGER_BYTES
+            )
+        return number
+
+    def _hold(self, size_bytes: int) -> None:
+        # looked at here, too: what one batch has may be many times as large as its text
+        self._texts_bytes += size_bytes
+        if self._texts_bytes > MAX_HELD_BYTES:
+            self._refuse_more()
+
+    def _define(self, id_: int) -> int:
+        node = self._node_of.get(id_)
+        if node is None:
+            node = self._node_of[id_] = self._nodes
+            self._nodes += 1
+        return node
+
+    def _new_node(self) -> int:
+        """Of an asset, or of a value."""
+        node = self._nodes
+        self._nodes += 1
+        self._learning[node] = self._may_learn
+        self._learned |= self._may_learn
+        return node
+
+    def _grow(self, count: int) -> None:
+        """Make room for so many nodes more."""
+        missing = self._nodes + count - len(self._learning)
+        if missing > 0:
+            self.sharing.extend(missing)
+            self.graph.extend(missing)
+            self._learning.extend(bytes(missing))
+            self.holding.extend(bytes(missing))
+
+    def _exactly(self, kind: int, keywords: dict[str, Any], first: int, nodes: Sequence[int]) -> int:
+        """By its arguments, too."""
+        if writes(keywords):
+            kind = max(kind, CHANGES_ALL)
+        if kind == CHANGES_FIRST and first != 1:
+            kind = CHANGES_ALL
+        if kind in (CHANGES_FIRST, CHANGES_ALL) and not nodes:
+            return EVERYWHERE  # nobody sees what it changes
+        if kind == BACK and not any(node >= 0 and self._learns(node) for node in nodes):
+            return EVERYWHERE  # which torch refuses
+        return kind
+
+    # -- what hangs together ---------------------------------------------------------------------------------
+
+    def _merge(self, nodes: Sequence[int], time: int) -> None:
+        """They may share memory from now on."""
+        find, learning, holding = self.sharing.find, self._learning, self.holding
+        for other in nodes[1:]:
+            one, other = find(nodes[0]), find(other)
+            if one != other:
+                learns, holds = learning[one] or learning[other], holding[one] or holding[other]
+                both = self.sharing.merge(one, other, time)
+                learning[both], holding[both] = learns, holds
+                self.graph.merge(one, other, time)
+
+    def _connect(self, nodes: Sequence[int], node: int, time: int) -> None:
+        """A step belongs to the graph of what it refers to."""
+        find, learning = self.sharing.find, self._learning
+        inside = [reference for reference in nodes if learning[find(reference)]]
+        if not inside:
+            return
+        if node >= 0:
+            learning[find(node)] = True
+            self.graph.merge(inside[0], node, time)
+        for other in inside[1:]:
+            self.graph.merge(inside[0], other, time)
+        if len(inside) < len(nodes):
+            steps, members, data = self.inputs
+            for reference in nodes:
+                if not learning[find(reference)]:
+                    steps.append(time)
+                    members.append(inside[0])
+                    data.append(reference)
+
+    def _learns(self, node: int) -> bool:
+        return bool(self._learning[self.sharing.find(node)])
+
+
+def _is_step(operation: Any, arguments: Any, keywords: Any) -> bool:
+    return type(operation) is str and bool(operation) and type(arguments) is list and type(keywords) is dict
+
+
+def _size_of(held: Any) -> int:
+    """The memory of what JSON holds, whose depth is bounded; what several have in common counts for each."""
+    size_bytes = sys.getsizeof(held)
+    if isinstance(held, dict):
+        size_bytes += sum(map(_size_of, held)) + sum(map(_size_of, held.values()))
+    elif isinstance(held, (list, tuple)):
+        size_bytes += sum(map(_size_of, held))
+    return size_bytes

@@ -1,0 +1,1 @@
+"""The kernel's side of rooms: starts, commands, watches and ends them."""

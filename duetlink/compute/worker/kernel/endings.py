@@ -1,0 +1,59 @@
+"""Why a room has ended, in words for its owner. The peer hears nothing of it without a yes."""
+
+from __future__ import annotations
+
+import signal
+from typing import NamedTuple
+
+from duetlink.compute.worker.protocol.limits import Limits
+
+# what runtimes other than Python's write before they give up; on which system is the same
+_OUT_OF_MEMORY = (
+    b"memory allocation of",
+    b"bad_alloc",
+    b"ut of memory",
+    b"annot allocate memory",
+    b"MemoryError",
+)
+
+
+class Ending(NamedTuple):
+    """How a room ended."""
+
+    why: str  # with what the room itself gave away, such as its exit status
+    is_limit: bool = False  # whether it was a limit of the owner's
+    is_killed: bool = False  # by the system, or by a person
+
+
+def late(timeout_s: float) -> Ending:
+    """Of a room that took too long."""
+    return Ending(f"a command took over {timeout_s:g} s, and the room was ended", is_limit=True)
+
+
+def of_status(status: int, last_words: bytes, limits: Limits) -> Ending:
+    """Of a process that ended by itself: its exit status, or the signal's number below 0."""
+    if any(text in last_words for text in _OUT_OF_MEMORY) and -status not in (
+        signal.SIGKILL,
+        signal.SIGXCPU,
+    ):
+        memory = f"the room needed more than its {limits.memory_bytes:,.0f} bytes of memory, and ended"
+        return Ending(memory, is_limit=True)
+    if -status == signal.SIGXCPU:
+        return Ending(
+            f"the room took over {limits.cpu_s:g} s of processor time, and was ended", is_limit=True
+        )
+    if -status == signal.SIGKILL:
+        killed = (
+            "the room was ended by the system or a person: most likely memory ran out, or its "
+            f"{limits.cpu_s:g} s of processor time"
+        )
+        return Ending(killed, is_limit=True, is_killed=True)
+    how = f"ended by itself, with status {status}" if status >= 0 else f"crashed ({_name(-status)})"
+    return Ending(f"the room {how}")
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,328 @@
+"""A room as its kernel sees it: started, given commands, ended in bounded time; trusted in nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, Self
+
+from duetlink.base.events import RoomEnded, RoomRefused, RoomStarted, Word, emit
+from duetlink.compute.worker.kernel import endings, usage
+from duetlink.compute.worker.kernel.calls import Call, Calls, Reply
+from duetlink.compute.worker.kernel.channel import Channel
+from duetlink.compute.worker.kernel.endings import Ending
+from duetlink.compute.worker.kernel.ready import Process, taken
+from duetlink.compute.worker.kernel.result_memory import ResultMemory
+from duetlink.compute.worker.kernel.spawn import BOOTSTRAP, spawn
+from duetlink.compute.worker.protocol import failures
+from duetlink.compute.worker.protocol.desks import DESKS
+from duetlink.compute.worker.protocol.events import EventGate
+from duetlink.compute.worker.protocol.frames import Frame
+from duetlink.compute.worker.protocol.isolation import Isolation
+from duetlink.compute.worker.protocol.libraries import LIBRARIES
+from duetlink.compute.worker.protocol.limits import Limits
+from duetlink.compute.worker.protocol.memory import close_all
+from duetlink.errors import RemoteProtocolError, SettingError, WorkerUnavailable, WorkLimit
+from duetlink.extensions import shared_extensions
+
+__all__ = ["Reply", "Room"]
+
+START_TIMEOUT_S = 60.0  # the libraries may have to come from a slow disk
+
+_REAP_TIMEOUT_S = 2.0
+_KEPT_BYTES = 8 * 1024  # of standard error
+_ERRORS_PAUSE_S = 0.001
+
+OnEvent = Callable[[str, bytes], None]
+
+
+class Room:
+    """One room process. Methods belong to the loop that started it.
+
+    `ended` is done with the reason, in words for the owner, once the process is gone.
+    """
+
+    def __init__(self, desk: str, limits: Limits, on_event: OnEvent) -> None:
+        loop = asyncio.get_running_loop()
+        self.limits = limits
+        self.isolation = Isolation("none", "none", "none", "none", False)
+        self.libraries: tuple[str, ...] = ()
+        self.ended: asyncio.Future[str] = loop.create_future()
+        self._ready: asyncio.Future[dict[str, Any]] = loop.create_future()
+        self._on_event = on_event
+        self._events = EventGate(loop.time())
+        self._desk, self._began_s = Word(desk), loop.time()
+        self._process: Process | None = None
+        self._was_waiting = False  # it was there before it was wanted
+        self._channel: Channel | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._ending: Ending | None = None
+        self._calls = Calls(self._late)
+        self._memory = ResultMemory(limits.result_bytes)
+        self._errors = bytearray()
+
+    @classmethod
+    async def start(
+        cls,
+        limits: Limits | None = None,
+        *,
+        desk: str = "program",
+        libraries: Sequence[str] = ("numpy",),
+        on_event: OnEvent = lambda name, content: None,
+        timeout_s: float = START_TIMEOUT_S,
+        bootstrap: str = BOOTSTRAP,
+    ) -> Self:
+        """A room that is shut in and waits for commands.
+
+        Args:
+            desk: what it is for, one of `DESKS`.
+            libraries: those of `LIBRARIES` that it shall have; what is not installed is left out.
+            on_event: called with name and content of what it tells of its progress. Both may be anything.
+            bootstrap: the program it is started with, given by tests.
+
+        Raises:
+            SettingError: there is no such desk or library.
+            WorkerUnavailable: it cannot be started here, or not in time. Its note, for the owner only, is
+                what the room said of that.
+        """
+        unknown = [library for library in libraries if library not in LIBRARIES]
+        if unknown:
+            raise SettingError(f"a room has no {', '.join(unknown)}; there are {', '.join(LIBRARIES)}")
+        if desk not in DESKS and bootstrap == BOOTSTRAP:
+            raise SettingError(f"a room has no desk {desk!r}; there are {', '.join(DESKS)}")
+        for _ in range(2):
+            worker = cls(desk, limits if limits is not None else Limits(), on_event)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await worker._open(desk, libraries, bootstrap)
+            except TimeoutError:
+                why = f"the room was not ready after {timeout_s:g} s"
+            except (WorkerUnavailable, RemoteProtocolError) as error:
+                why = str(error)
+            except BaseException:
+                await worker._give_up("its start was given up")
+                raise
+            else:
+                emit(RoomStarted(worker._desk, worker._age_s))
+                return worker
+            await worker._give_up(why)
+            if not worker._was_killed_waiting():
+                break
+        emit(RoomRefused(worker._desk, worker._age_s))
+        refusal = WorkerUnavailable(why)
+        refusal.add_note(worker.last_words)
+        raise refusal
+
+    @property
+    def _age_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._began_s
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it does nothing more; its process may still be there for a moment."""
+        return self._ending is not None
+
+    @property
+    def last_words(self) -> str:
+        """The end of its standard error, for the owner only: it may quote the data."""
+        return self._errors.decode(errors="replace")
+
+    def memory_bytes(self) -> int | None:
+        """Memory of its own that is resident; None where that is not known."""
+        return None if self.ended.done() else usage.memory_bytes(self.pid)
+
+    def cpu_s(self) -> float | None:
+        """Processor time that it has taken; None where that is not known."""
+        return None if self.ended.done() else usage.cpu_s(self.pid)
+
+    async def call(
+        self,
+        command: str,
+        content: bytes = b"",
+        fds: Sequence[int] = (),
+        timeout_s: float | None = None,
+        *,
+        lasting: bool = False,
+        memory: bool = False,
+    ) -> Reply:
+        """Have a command done, after those of earlier calls. Calls need not wait for each other.
+
+        The time that it may take runs from when the one before is done. A call that is cancelled is done
+        nevertheless, its reply thrown away. The descriptors may be closed once this has returned or raised.
+
+        Args:
+            timeout_s: instead of the limits' `wall_s`.
+            lasting: the room maps the memory of `fds` for good, so it does not count against its limit,
+                also where it is mapped to be written to. For assets, each once.
+            memory: the reply may come with memory, up to the limits' `result_bytes`. A room that wants some
+                for another call is ended.
+
+        Raises:
+            WorkLimit: this call or one before it took more time, memory or processor than it may. The room
+                is gone, as it is with
+            WorkerUnavailable: the room has ended, or broke its protocol.
+            LimitExceeded: the command is too large.
+            OperationFailed: it needs more memory than there is, or the desk says so; the room goes on, as
+                it does with any other
+            DuetError: that the desk has raised; RemoteFailure for what is none.
+        """
+        if self._ending is not None:
+            raise self._error()
+        number = self._calls.next_number()
+        if lasting:
+            usage.allow_mapped(self.pid, fds)
+        self._send({"call": number, "command": command}, content, fds)
+        wall_s = self.limits.wall_s if timeout_s is None else timeout_s
+        call = self._calls.add(number, wall_s, memory=memory)
+        try:
+            return await call.reply
+        except asyncio.CancelledError:
+            if call.reply.done() and not call.reply.cancelled() and call.reply.exception() is None:
+                close_all(call.reply.result().fds)  # it came in the same moment
+            raise
+
+    def listen(self, on_event: OnEvent) -> None:
+        """Tell this one, and no other, of progress from here on."""
+        self._on_event = on_event
+
+    def kill(self, why: str) -> None:
+        """End it now; what waits for it raises WorkerUnavailable with this reason."""
+        self._end(Ending(why))
+
+    async def close(self) -> None:
+        """End it; the process is gone when this returns. Safe to call twice."""
+        await self._give_up("this side has closed the room")
+
+    # -- the process -----------------------------------------------------------------------------------------
+
+    async def _open(self, desk: str, libraries: Sequence[str], bootstrap: str) -> None:
+        found = await taken(bootstrap)
+        self._was_waiting = found is not None
+        self._process, sock = found or await spawn(bootstrap, self.limits.threads)
+        self._channel = Channel(sock, self._heard, self._cut)
+        self._watching = asyncio.ensure_future(self._watch(self._process, self._channel))
+        start = {"desk": desk, "libraries": list(libraries), "limits": asdict(self.limits)}
+        self._send({"start": start})
+        ready = await self._ready
+        self.isolation = Isolation.from_wire(ready)
+        self.libraries = tuple(library for library in libraries if library in ready["libraries"])
+
+    def _was_killed_waiting(self) -> bool:
+        """Whether somebody has killed it, or what it was forked from, and it had done nothing yet."""
+        assert self._ending is not None
+        return self._was_waiting and self._ending.is_killed
+
+    async def _watch(self, process: Process, channel: Channel) -> None:
+        assert process.stderr is not None
+        collecting = asyncio.ensure_future(self._collect_errors(process.stderr))
+        status = await process.wait()
+        await asyncio.wait((collecting,), timeout=_REAP_TIMEOUT_S)
+        collecting.cancel()
+        channel.drain()
+        self._end(endings.of_status(status, bytes(self._errors), self.limits))
+        assert self._ending is not None
+        emit(RoomEnded(self._desk, self._age_s, limit=self._ending.is_limit, killed=self._ending.is_killed))
+        self.ended.set_result(self._ending.why)
+
+    async def _collect_errors(self, stderr: asyncio.StreamReader) -> None:
+        while data := await stderr.read(_KEPT_BYTES):
+            self._errors += data
+            del self._errors[:-_KEPT_BYTES]
+            # one that writes without end must not take up this loop
+            await asyncio.sleep(_ERRORS_PAUSE_S)
+
+    async def _give_up(self, why: str) -> None:
+        self.kill(why)
+        if self._watching is not None:
+            await asyncio.wait((self._watching,))
+
+    def _end(self, ending: Ending) -> None:
+        """Kill it, and tell all who wait. The first reason counts."""
+        if self._ending is not None:
+            return
+        self._ending = ending
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        if self._channel is not None:
+            self._channel.close()
+        self._memory.clear()
+        if not self._ready.done():
+            self._ready.set_exception(self._error())
+            self._ready.exception()  # it may be that nobody waits for it
+        self._calls.fail(self._error)
+
+    def _cut(self, why: str, broken: bool) -> None:
+        """The channel has ended; where the process has too, its status says more."""
+        crashed = Ending(why)
+        if broken:
+            self._end(crashed)
+        elif self._ending is None:
+            asyncio.get_running_loop().call_later(_REAP_TIMEOUT_S, self._end, crashed)
+
+    def _error(self) -> WorkerUnavailable:
+        assert self._ending is not None
+        return (WorkLimit if self._ending.is_limit else WorkerUnavailable)(self._ending.why)
+
+    def _late(self, call: Call) -> None:
+        # this loop may have stood still for longer than the room took
+        if self._channel is not None:
+            self._channel.drain()
+        if self._calls.is_first(call):
+            self._end(endings.late(call.timeout_s))
+
+    # -- what it says ----------------------------------------------------------------------------------------
+
+    def _send(
+        self, header: dict[str, Any], content: bytes = b"", fds: Sequence[int] = (), urgent: bool = False
+    ) -> None:
+        assert self._channel is not None
+        self._channel.send(header, content, fds, urgent)
+
+    def _heard(self, frame: Frame) -> None:
+        header = frame.header
+        if "event" in header:
+            if self._events.admits(header["event"], frame.content, asyncio.get_running_loop().time()):
+                asyncio.get_running_loop().call_soon(self._on_event, header["event"], frame.content)
+        elif not self._ready.done():
+            self._started(header)
+        elif "want" in header:
+            self._make_room(header["want"], header.get("size_bytes"))
+        elif "failure" in header:
+            call, error = self._calls.first(header["failure"]), failures.from_wire(header)
+            self._memory.clear()
+            self._calls.answer(call, error)
+        else:
+            call = self._calls.first(header.get("reply"))
+            self._calls.answer(call, Reply(frame.content, self._memory.take(header.get("rooms"))))
+
+    def _started(self, header: dict[str, Any]) -> None:
+        if type(header.get("unready")) is str:
+            why = f"the room could not start ({header['unready'][:400]})"
+            self._end(Ending(why))
+            return
+        ready = header.get("ready")
+        if type(ready) is not dict or type(ready.get("libraries")) is not list:
+            raise RemoteProtocolError("it does not say that it is ready")
+        if (here := [*shared_extensions()]) != (there := ready.get("extensions")):
+            why = f"the room has other extensions than its kernel: {str(there)[:200]}, and not {here}"
+            self._end(Ending(f"{why}; restart the kernel, or install them in its site-packages"))
+            return
+        self._ready.set_result(ready)
+
+    def _make_room(self, number: Any, size_bytes: Any) -> None:
+        if not self._calls.memory:
+            raise RemoteProtocolError("it wants memory for nothing")
+        try:
+            fds = [self._memory.make(number, size_bytes)]
+            refused = ""
+        except WorkLimit as error:
+            fds, refused = [], str(error)
+        self._send({"room": number, "refused": refused}, fds=fds, urgent=True)

@@ -1,0 +1,1 @@
+"""What a kernel and a room say to each other."""

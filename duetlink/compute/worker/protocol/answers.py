@@ -1,0 +1,160 @@
+"""What a room answers: written there, read by its kernel.
+
+It has worked with the peer's steps, or a function's text, so the kernel takes nothing of it on trust: what is
+no such answer is WorkerUnavailable. Of the descriptors that come with one, none stays open.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from duetlink.base.runtime import shared_memory
+from duetlink.base.wire.text import harmless
+from duetlink.compute.worker.protocol.faults import Fault
+from duetlink.compute.worker.protocol.groups import EVERYBODY, Group, State
+from duetlink.compute.worker.protocol.memory import close_all, map_sealed, place
+from duetlink.data.values.base import Encoded, Part, Summary
+from duetlink.errors import RemoteProtocolError, WorkerUnavailable
+
+MAX_TEXT = 2_000  # characters
+MAX_WORDS = 200
+
+Answer = tuple[bytes, Sequence[int]]
+
+
+# -- a result of steps ---------------------------------------------------------------------------------------
+
+
+def result(encoded: Encoded, group: Group) -> Answer:
+    """A value and its smallest group, see groups.py. Raises WorkLimit: there is no memory for it."""
+    memory = place(encoded.segments, encoded.size_bytes)
+    return json.dumps(_described(encoded, group)).encode(), (memory,)
+
+
+def not_given(fault: Fault) -> Answer:
+    """In place of a result."""
+    return json.dumps({"fault": fault.to_list()}).encode(), ()
+
+
+def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None] | Fault:
+    """The value, mapped, and its smallest group, None where that is everybody; or why it is not there.
+    Raises WorkerUnavailable.
+    """
+    told = _parsed(content)
+    if isinstance(told, dict) and "fault" in told:
+        close_all(fds)
+        try:
+            return Fault.from_list(told["fault"])
+        except (ValueError, TypeError):
+            raise WorkerUnavailable("the room's answer is no failure of a result") from None
+    return _taken(told, fds)
+
+
+# -- a frozen value ------------------------------------------------------------------------------------------
+
+
+def frozen(fd: int, size_bytes: int, state: State) -> Answer:
+    """What some steps of a program have made, for later rooms."""
+    return json.dumps({"frozen": size_bytes, "state": state}).encode(), (fd,)
+
+
+def nothing_frozen() -> Answer:
+    return json.dumps({"frozen": None}).encode(), ()
+
+
+def read_frozen(content: bytes, fds: Sequence[int]) -> tuple[int, int, State] | None:
+    """Its memory, the caller's to close, its size, and what its groups are. Raises WorkerUnavailable."""
+    told = _parsed(content)
+    try:
+        size_bytes, state = told["frozen"], told.get("state")
+        if size_bytes is None:
+            close_all(fds)
+            return None
+        (fd,) = fds
+        if not (type(size_bytes) is int and shared_memory.is_sealed(fd, size_bytes)):
+            raise ValueError("this is no sealed memory of that size")
+        found = State(*state)
+        if any(type(group) not in (int, float) for group in found):
+            raise ValueError("a group is a number")
+    except (ValueError, TypeError, KeyError, AttributeError, OSError):
+        close_all(fds)
+        raise WorkerUnavailable("the room's answer is no frozen value") from None
+    return fd, size_bytes, found
+
+
+# -- the outcome of a function -------------------------------------------------------------------------------
+
+
+def made(encoded: Encoded) -> Answer:
+    """Raises WorkLimit: there is no memory for it."""
+    memory = place(encoded.segments, encoded.size_bytes)
+    return json.dumps({"made": _described(encoded, 1)}).encode(), (memory,)
+
+
+def failed(failure: dict[str, Any]) -> Answer:
+    return json.dumps({"failed": failure}).encode(), ()
+
+
+def read_outcome(content: bytes, fds: Sequence[int]) -> Encoded | dict[str, Any]:
+    """What was made, or what is told of its failure. Raises WorkerUnavailable."""
+    told = _parsed(content)
+    failure, found = (told.get("failed"), told.get("made")) if isinstance(told, dict) else (None, None)
+    if isinstance(failure, dict) and found is None:
+        close_all(fds)
+        return failure
+    encoded, _ = _taken(found if failure is None else None, fds)
+    return encoded
+
+
+# -- a value -------------------------------------------------------------------------------------------------
+
+
+class _Value(msgspec.Struct, frozen=True):
+    kind: str
+    detail: str
+    elements: int | None
+    size_bytes: int
+    parts: list[tuple[int, int, str, int]]
+    group: int | None
+
+
+def _described(encoded: Encoded, group: Group) -> dict[str, Any]:
+    summary = encoded.summary
+    return {
+        "kind": summary.kind,
+        "detail": summary.detail,
+        "elements": summary.elements,
+        "size_bytes": encoded.size_bytes,
+        "parts": [
+            (part.start_bytes, part.size_bytes, part.element, part.row_bytes) for part in encoded.parts
+        ],
+        "group": None if group >= EVERYBODY else int(group),
+    }
+
+
+def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
+    try:
+        value = msgspec.convert(told, _Value)
+        (fd,) = fds
+        body = map_sealed(fd, value.size_bytes, writable_copy=False)
+    except (ValueError, OverflowError, RemoteProtocolError):
+        raise WorkerUnavailable("the room's answer is no result") from None
+    finally:
+        close_all(fds)
+    kind, detail = harmless(value.kind[:MAX_WORDS]), harmless(value.detail[:MAX_TEXT])
+    summary = Summary(kind, detail, value.size_bytes, value.elements)
+    return Encoded(
+        (body,), value.size_bytes, summary, tuple(Part(*part) for part in value.parts)
+    ), value.group
+
+
+def _parsed(content: bytes) -> Any:
+    """None where it is no JSON, which is no answer either."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None

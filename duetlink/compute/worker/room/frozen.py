@@ -1,0 +1,163 @@
+"""Values in the form in which later rooms get them, in place of the steps that made them.
+
+Bytes that travel say what a value is, and not how it lies in memory: its order there, in how many pieces,
+and what looks at it. Sums depend on that in their last bits. So only what comes back from its bytes as it
+was, in each of these, is frozen; all else is made again by whoever needs it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from duetlink.compute.worker.protocol.memory import place
+from duetlink.compute.worker.room.console import KernelGone
+from duetlink.data import values
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+def freeze(obj: Any, max_bytes: int) -> tuple[int, int] | None:
+    """A descriptor of memory that holds it, the caller's to close, and its size; None: it is larger, or would
+    not come back as it is.
+    """
+    if _look_of(obj) is None:
+        return None
+    try:
+        encoded = values.encode(obj)
+        size_bytes = encoded.size_bytes
+        if size_bytes > max_bytes:
+            return None
+        fd = place(encoded.segments, size_bytes)
+        if _comes_back(obj, fd, size_bytes):
+            return fd, size_bytes
+        os.close(fd)
+    except (KeyboardInterrupt, SystemExit, KernelGone):
+        raise
+    except BaseException:  # a panic of a library in Rust is no Exception
+        pass  # it is made again where it is needed, and whoever asks for it is told why it cannot travel
+    return None
+
+
+def is_as_shared(obj: Any, body: memoryview) -> bool:
+    """Whether an object is still what it was when it was decoded from this body. Copies the body: what is
+    decoded from memory that cannot be written to differs by that.
+    """
+    try:
+        then = values.encode(values.decode(memoryview(bytearray(body)), gradients=False))
+        now = values.encode(obj)
+        return all(map(_is_equal, now.segments, then.segments)) and now.size_bytes == then.size_bytes
+    except (KeyboardInterrupt, SystemExit, KernelGone):
+        raise
+    except BaseException:  # it may have become anything
+        return False
+
+
+def _is_equal(one: memoryview, other: memoryview) -> bool:
+    import numpy as np
+
+    if len(one) != len(other):
+        return False
+    return not len(one) or np.array_equal(np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8))
+
+
+def _comes_back(obj: Any, fd: int, size_bytes: int) -> bool:
+    # sealed only when it is handed over; a private mapping does not stand in the way of that
+    memory = mmap.mmap(fd, size_bytes, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    return lies_alike(obj, values.decode(memoryview(memory), gradients=False))
+
+
+def lies_alike(one: Any, other: Any) -> bool:
+    """Whether two values that are equal also lie in memory in the same way, as far as results depend on it,
+    and share it with nothing.
+    """
+    look = _look_of(one)
+    if look is None or type(one) is not type(other):
+        return False
+    looks = look(one)
+    return looks is not None and looks == look(other)
+
+
+Look = Callable[[Any], Any]  # how an object lies in memory, as far as results depend on it; None: unknown
+
+
+def _look_of(obj: Any) -> Look | None:
+    kind: Any = type(obj)
+    if kind in _PLAIN:
+        return _plain
+    library = kind.__module__.partition(".")[0]
+    if library == "numpy" and hasattr(obj, "dtype") and hasattr(obj, "strides"):
+        return _array if kind.__name__ == "ndarray" else _plain
+    return _LOOKS.get((library, kind.__name__))
+
+
+def _plain(obj: Any) -> Any:
+    return repr(getattr(obj, "dtype", ""))
+
+
+def _array(array: Any) -> Any:
+    dtype = array.dtype
+    if dtype.hasobject or dtype.kind in "OTV" or dtype.names is not None:
+        return None
+    return dtype.str, _steps(array.shape, array.strides), array.flags.writeable
+
+
+def _steps(shape: Sequence[int], strides: Sequence[int]) -> Any:
+    """Strides, but of dimensions along which there are no steps."""
+    return tuple(shape), tuple(
+        stride for count, stride in zip(shape, strides, strict=True) if count > 1 and 0 not in shape
+    )
+
+
+def _tensor(tensor: Any) -> Any:
+    if tensor.requires_grad or tensor.grad is not None or tensor.is_conj() or tensor.is_neg():
+        return None
+    return str(tensor.dtype), _steps(tensor.shape, tensor.stride())
+
+
+def _pandas(table: Any) -> Any:
+    found = [_index(axis) for axis in table.axes]
+    for block in table._mgr.blocks:
+        column = _column(block.values)
+        places = block.mgr_locs.as_array.tolist() if table.ndim == 2 else []
+        found.append(column and (places, column))
+    return None if None in found else found
+
+
+def _index(index: Any) -> Any:
+    if hasattr(index, "levels"):
+        return None
+    if type(index).__name__ == "RangeIndex":
+        return "range", index.start, index.stop, index.step
+    column = _column(index.array)
+    return None if column is None else (type(index).__name__, column, str(getattr(index, "freq", "")))
+
+
+def _column(column: Any) -> Any:
+    """Of what holds a column of pandas: an array, or an object of its own around some."""
+    if type(column).__module__ == "numpy":
+        return _array(column)
+    parts = [getattr(column, name, None) for name in ("_data", "_mask", "_ndarray")]
+    arrays = [_array(part) for part in parts if type(part).__module__ == "numpy"]
+    arrow = getattr(column, "_pa_array", None)
+    if arrow is not None:
+        arrays.append((str(arrow.type), arrow.num_chunks))
+    if not arrays or None in arrays:
+        return None
+    return type(column).__name__, str(column.dtype), arrays
+
+
+def _polars(table: Any) -> Any:
+    columns = table.get_columns() if hasattr(table, "get_columns") else [table]
+    return [(str(column.dtype), column.n_chunks(), sorted(column.flags.items())) for column in columns]
+
+
+_LOOKS: dict[tuple[str, str], Look] = {
+    ("pandas", "DataFrame"): _pandas,
+    ("pandas", "Series"): _pandas,
+    ("polars", "DataFrame"): _polars,
+    ("polars", "Series"): _polars,
+    ("torch", "Tensor"): _tensor,
+}

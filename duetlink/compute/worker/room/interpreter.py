@@ -1,0 +1,539 @@
+"""One run of one program, from its first step to its target: a table of objects, and step after step.
+
+Theory. A step that only makes something and fails leaves a fault in place of its result; whoever uses it has
+the same fault. A step that writes and fails ends the run: what it should have changed is not what the program
+says that it is, and neither is anything that shares memory with it. It is passed over only where what it was
+to change was itself never made, which a backward step never is: it changes gradients of all that its loss was
+made of. So no value is ever made of an object that is half-way, and which objects a
+fault stands for follows from the steps alone. Where a limit is reached the run ends as well: how much memory
+there is, is no property of the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from duetlink.compute.operations.allow_lists.allowed import (
+    AGGREGATE,
+    BACKWARD,
+    ELEMENTWISE,
+    IN_PLACE,
+    LOCAL,
+    Allowed,
+)
+from duetlink.compute.operations.allow_lists.guards import check
+from duetlink.compute.operations.allow_lists.settings import Settings, under
+from duetlink.compute.operations.steps import body as wire
+from duetlink.compute.operations.steps import program
+from duetlink.compute.operations.steps.body import Body, BodyStep
+from duetlink.compute.operations.steps.effects import worst_effect
+from duetlink.compute.operations.steps.finished import finished
+from duetlink.compute.operations.steps.items import check_items
+from duetlink.compute.operations.steps.kinds import BACK, CHANGES_FIRST, FRESH, kind_by_name, writes
+from duetlink.compute.worker.protocol import faults, groups
+from duetlink.compute.worker.protocol.failures import is_memory_error
+from duetlink.compute.worker.protocol.faults import Fault
+from duetlink.compute.worker.protocol.groups import EVERYBODY, State
+from duetlink.compute.worker.room import read_only, separation
+from duetlink.compute.worker.room.console import KernelGone
+from duetlink.compute.worker.room.draws import Draws
+from duetlink.compute.worker.room.progress import Progress
+from duetlink.compute.worker.room.quick import operators
+from duetlink.data import values
+from duetlink.errors import (
+    AssetNotFound,
+    DuetError,
+    LimitExceeded,
+    OperationRefused,
+    PrepError,
+    RemoteProtocolError,
+    WorkLimit,
+)
+
+Assets = Mapping[tuple[str, int], memoryview]
+
+
+class Unmade(Exception):
+    """There is no result."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+
+
+class Interpreter:
+    """Runs a program once. Its steps may write to the memory of `assets`, which is to be its own."""
+
+    def __init__(
+        self, allowed: Allowed, assets: Assets, body: Body, draws: Draws, *, goes_on: bool = False
+    ) -> None:
+        """With `goes_on`, a longer program may follow, so no result is let go of."""
+        self._allowed = allowed
+        self._goes_on = goes_on
+        self._assets = assets
+        self._body = body
+        self._draws = draws
+        self._objects: dict[int, Any] = {}  # by the number of their steps; of those that are still needed
+        # of results, see groups.py; what is not there may be one row's
+        self._groups: dict[int, groups.Group] = {}
+        # see `State`
+        self._most: groups.Group = EVERYBODY
+        self._kept: groups.Group = EVERYBODY
+        self._shared: dict[int, tuple[str, int]] = {}  # assets by their numbers, which nothing may change
+        self._records = True  # whether torch records gradients
+        self._settings: Settings = ()
+        self._setting = contextlib.ExitStack()  # in which they hold
+        self._ending, self._ends = _last_uses(body)
+        self._released = 0  # of `_ending`
+        self._done_up_to = 0  # the number of the last step that was done
+        self._thawed = 0  # the number of the step in whose place a frozen value is
+        self._has_failed = False  # whether any step did
+
+    def run(self, progress: Progress) -> tuple[Any, groups.Group]:
+        """The target, and its smallest group.
+
+        Raises:
+            Unmade: it could not be made.
+        """
+        self.go_on(progress, len(self._body.steps))
+        target = self._body.target
+        return self._result(target), min(self._groups.get(target, 1), self._most)
+
+    def go_on(self, progress: Progress, until: int) -> None:
+        """Do the steps that are next, up to the one of this number. Raises Unmade."""
+        objects, groups_, ends, ending = self._objects, self._groups, self._ends, self._ending
+        operate = operators(self._allowed, objects, groups_)
+        released, count = self._released, len(ending)
+        try:
+            _record_gradients(self._records)
+            for number in range(self._done_up_to + 1, until + 1):
+                raw = self._body.steps[number - 1]
+                if number <= self._thawed and (number == self._thawed or ends[number] <= self._thawed):
+                    continue
+                progress.at = number
+                if not (self._records and not self._settings and operate(number, raw)):
+                    self._do(number, raw)
+                while not self._goes_on and released < count and ends[ending[released]] <= number:
+                    objects.pop(ending[released], None)
+                    groups_.pop(ending[released], None)
+                    released += 1
+        except BaseException:
+            self._has_failed = True
+            raise
+        finally:
+            _record_gradients(True)
+            self._set(())
+            self._released, self._done_up_to = released, until
+
+    def _set(self, settings: Settings) -> None:
+        """Work with these from now on. Torch keeps what it has converted until another step has others."""
+        self._setting.close()
+        self._settings = settings
+        if settings:
+            self._setting.enter_context(under(settings))
+
+    def lengthen(self, body: Body) -> None:
+        """Have a program that begins with all steps of the one that was run, as whoever sends it has made
+        sure. Raises RemoteProtocolError: this run cannot go on.
+        """
+        if not self._goes_on or self._has_failed or len(body.steps) < self._done_up_to:
+            raise RemoteProtocolError("this run cannot go on with another program")
+        self._body = body
+        self._ending, self._ends = _last_uses(body)
+
+    # -- a part of it that was run before --------------------------------------------------------------------
+
+    def so_far(self) -> tuple[Any, State] | None:
+        """What the last step that was done has made, for a later run that begins with it; None: a step has
+        failed, or that one was to make nothing.
+        """
+        number = self._done_up_to
+        found = self._objects.get(number)
+        if self._has_failed or number not in self._objects:
+            return None
+        return found, State(self._groups.get(number, 1), self._most, self._kept)
+
+    def opened(self) -> list[tuple[tuple[str, int], Any]]:
+        """The assets that later steps may use, by name and revision, as they are by now."""
+        return [
+            (asset, self._objects[number])
+            for number, asset in self._shared.items()
+            if number in self._objects
+        ]
+
+    def begin_with(self, number: int, frozen: Any, state: State) -> None:
+        """Take what a run of exactly the steps up to `number` has made, in place of them. Assets and values
+        that later steps use are opened all the same.
+        """
+        self._thawed = number
+        self._objects[number] = frozen
+        self._groups[number], self._most, self._kept = state
+
+    # -- one step --------------------------------------------------------------------------------------------
+
+    def _do(self, number: int, raw: Any) -> None:
+        """Make its result, or let a fault stand in place of that. Raises Unmade: the run ends here."""
+        try:
+            step = wire.step_of(raw)
+        except RemoteProtocolError as error:
+            raise Unmade(Fault(number, faults.MALFORMED, words=str(error))) from None
+        try:
+            self._step(number, step)
+            return
+        except Unmade as unmade:
+            fault = unmade.fault
+            if _is_writing(step) and not self._changes_what_is_unmade(step):
+                raise
+        except (KeyboardInterrupt, SystemExit, KernelGone):
+            raise
+        except BaseException as error:  # a panic of a library in Rust is no Exception
+            fault = _fault_of(error, number, step)
+            if _is_writing(step) or fault.code == faults.NOT_MADE:
+                raise Unmade(fault) from None
+        self._objects[number] = fault
+        self._has_failed = True
+
+    def _step(self, number: int, step: BodyStep) -> None:
+        operation = step.operation
+        if operation == program.VALUE:
+            self._objects[number] = values.decode(self._value(step), gradients=False)
+            self._groups[number] = EVERYBODY
+            return
+        if operation == program.ASSET:
+            self._open(number, step)
+            return
+        if step.records is not self._records:
+            _record_gradients(step.records)
+            self._records = step.records
+        if step.settings != self._settings:
+            self._set(step.settings)
+        if step.draw is not None:
+            self._draws.seed(step.draw)
+        used: list[int] = []
+        arguments = [
+            argument if type(argument) is not list else self._argument(argument, used)
+            for argument in step.arguments
+        ]
+        keywords = (
+            {name: self._argument(argument, used) for name, argument in step.keywords.items()}
+            if step.keywords
+            else step.keywords
+        )
+        group: groups.Group = EVERYBODY
+        for reference in used:
+            group = min(group, self._groups.get(reference, 1))
+        if any(groups.holds_others(self._objects[reference]) for reference in used):
+            group = min(group, self._kept)
+        effect, result = self._call(step, arguments, keywords, group)
+        if group == groups.ROWS:
+            private = [self._objects[reference] for reference in used if self._groups.get(reference) == group]
+            if effect == AGGREGATE:
+                group = groups.of_aggregate(operation, private, arguments, keywords, result)
+            else:
+                group = groups.of_rows(operation, effect, private, arguments, keywords, result)
+        self._objects[number] = result
+        if group != 1:
+            self._groups[number] = group
+
+    def _call(
+        self, step: BodyStep, arguments: list[Any], keywords: dict[str, Any], group: groups.Group
+    ) -> tuple[str, Any]:
+        """Its effect, and what it has made of arguments of which the smallest group is given."""
+        operation = step.operation
+        if operation[0] not in ".@":
+            function = self._allowed.function(operation)
+            if function.effect in (IN_PLACE, BACKWARD):
+                self._check_own(step, function.changes)
+            done = self._done(step, function.call, function.effect, arguments, keywords, group)
+            return function.effect, done
+        if not arguments:
+            raise RemoteProtocolError(f"{operation} is done to nothing")
+        target = arguments[0]
+        if operation[0] == ".":
+            name = operation[1:]
+            effect = self._allowed.method(type(target), name)
+            if effect is None or effect == LOCAL:
+                raise OperationRefused(
+                    f".{name} of a {type(target).__name__} may not be called on private data"
+                )
+            if effect in (IN_PLACE, BACKWARD):
+                self._check_own(step)
+            return effect, self._done(step, _method(name), effect, arguments, keywords, group)
+        if operation.startswith("@="):
+            name = operation[2:]
+            if not self._allowed.settable(type(target), name) or len(arguments) != 2:
+                raise OperationRefused(f".{name} of a {type(target).__name__} may not be set")
+            self._check_own(step)
+            self._changed(step, arguments, group)
+            setattr(target, name, separation.own(arguments[1], separation.maker_of(operation, arguments)))
+            return IN_PLACE, None
+        name = operation[1:]
+        effect = self._allowed.attribute(type(target), name)
+        if effect is None:
+            raise OperationRefused(f".{name} of a {type(target).__name__} may not be read")
+        maker = separation.maker_of(operation, arguments)
+        return effect, separation.apart(finished(getattr(target, name)), maker, arguments)
+
+    def _done(
+        self,
+        step: BodyStep,
+        call: Callable[..., Any],
+        effect: str,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        group: groups.Group,
+    ) -> Any:
+        """What comes of a call that the lists allow, if the arguments are allowed as well."""
+        operation = step.operation
+        check(operation, arguments, keywords)
+        if effect in (IN_PLACE, BACKWARD):
+            self._changed(step, arguments, group)
+        if effect == BACKWARD:
+            arguments, keywords = separation.gradients(arguments, keywords)
+        maker = separation.maker_of(operation, (*arguments, *keywords.values()))
+        if maker in separation.TABLES:
+            target = [] if operation.startswith(separation.TABLES) else arguments[:1]
+            others = [separation.own(argument, maker) for argument in arguments[len(target) :]]
+            arguments = [*target, *others]
+            keywords = {name: separation.own(argument, maker) for name, argument in keywords.items()}
+        result = self._result_of(step, call, effect, arguments, keywords)
+        given = (*arguments, *keywords.values())
+        result = separation.apart(result, maker, given, fresh=effect in (ELEMENTWISE, AGGREGATE))
+        check_items(operation, arguments[0] if effect == IN_PLACE else result)
+        return result
+
+    def _result_of(
+        self,
+        step: BodyStep,
+        call: Callable[..., Any],
+        effect: str,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+    ) -> Any:
+        """What a call makes. It can write to no array but to those that the lists say it writes to."""
+        if effect == BACKWARD:
+            return finished(call(*arguments, **keywords))
+        places = self._changed_places(step) if effect == IN_PLACE else ()
+        if len(arguments) <= max(places, default=-1):  # they are among the others
+            return finished(call(*arguments, **keywords))
+        changed = [arguments[place] for place in places]
+        given = (*arguments, *keywords.values())
+        if changed:
+            given = tuple(argument for argument in given if not _is_in(argument, changed))
+        locked = read_only.lock(given)
+        try:
+            result = finished(call(*arguments, **keywords))
+        except ValueError as error:
+            if not locked or not read_only.is_refusal(error):
+                raise
+        else:
+            read_only.unlock(locked)
+            read_only.unlock_views(result, locked)
+            return result
+        finally:
+            read_only.unlock(locked)
+        # compiled code that only reads may insist on what can be written to
+        if step.settings != self._settings:
+            self._set(step.settings)
+        if step.draw is not None:
+            self._draws.seed(step.draw)
+
+        def copied(argument: Any) -> Any:
+            return argument if _is_in(argument, changed) else separation.own(argument, separation.TABLES[0])
+
+        named = {name: copied(argument) for name, argument in keywords.items()}
+        return finished(call(*map(copied, arguments), **named))
+
+    def _changed_places(self, step: BodyStep) -> Sequence[int]:
+        """Of the arguments that a step which is there to write does write to, by the lists."""
+        if step.operation[0] in ".@":
+            return (0,)
+        return self._allowed.function(step.operation).changes or (0,)
+
+    def _value(self, step: BodyStep) -> memoryview:
+        index = step.arguments[0] if len(step.arguments) == 1 else None
+        if type(index) is not int or not 0 <= index < len(self._body.values):
+            raise RemoteProtocolError("a value is opened that the program does not have")
+        return self._body.values[index]
+
+    def _open(self, number: int, step: BodyStep) -> None:
+        name, revision = step.arguments if len(step.arguments) == 2 else (None, None)
+        if type(name) is not str or type(revision) is not int:
+            raise RemoteProtocolError("an asset is opened without its name and revision")
+        try:
+            body = self._assets[name, revision]
+        except KeyError:
+            raise AssetNotFound(f"{name!r}, revision {revision}, is not there to be worked on") from None
+        self._objects[number] = values.decode(body, gradients=False)  # slices rely on it
+        self._groups[number] = groups.ROWS
+        self._shared[number] = name, revision
+
+    def _check_own(self, step: BodyStep, changes: Sequence[int] = (0,)) -> None:
+        """Refuse to change an asset. A view of one may be changed, of this run's own copy of it."""
+        changed = [step.arguments[place] for place in changes if place < len(step.arguments)]
+        if len(changed) < len(changes):
+            changed += step.keywords.values()
+        for target in changed:
+            if type(target) is list and target and target[0] in self._shared:
+                raise OperationRefused("what is shared cannot be changed; work on a copy, such as x.copy()")
+        if not step.arguments:
+            raise OperationRefused("what it changes is to be given first, and not by name")
+        if step.operation.endswith("seed") and any(type(argument) is list for argument in step.arguments):
+            raise OperationRefused("a seed is a number, and no result")
+
+    def _changed(self, step: BodyStep, arguments: Sequence[Any], group: groups.Group) -> None:
+        """What is changed may be seen through other results."""
+        target = step.arguments[0]
+        group = 1 if group == groups.ROWS else group
+        if groups.is_data(arguments[0]) or step.operation == ".backward":
+            self._most = min(self._most, group)
+        else:
+            self._kept = min(self._kept, group)
+        if type(target) is list and target and type(target[0]) is int:
+            self._groups[target[0]] = min(self._groups.get(target[0], 1), group)
+
+    def _argument(self, argument: Any, used: list[int]) -> Any:
+        if type(argument) is list and len(argument) == 1 and type(argument[0]) is int:
+            used.append(argument[0])
+            return self._result(argument[0])
+
+        def result(number: int) -> Any:
+            used.append(number)
+            return self._result(number)
+
+        return program.decode(
+            argument,
+            result=result,
+            constant=self._allowed.constant,
+            function=lambda name: self._allowed.function(name).call,
+        )
+
+    def _result(self, number: int) -> Any:
+        try:
+            found = self._objects[number]
+        except KeyError:
+            raise RemoteProtocolError(f"no earlier step makes result {number}") from None
+        if type(found) is Fault:
+            raise Unmade(found)
+        return found
+
+    def _changes_what_is_unmade(self, step: BodyStep) -> bool:
+        """Whether what a writing step was to change was never made, and nothing else would have seen it: what
+        is fresh shares no memory with what came before, and a model of statsmodels only reads its data.
+        """
+        if kind_by_name(step.operation, worst_effect) >= BACK:
+            return False
+        places: Sequence[int] = (0,)
+        with contextlib.suppress(OperationRefused):
+            places = self._changed_places(step)
+        changed = [step.arguments[place] for place in places if place < len(step.arguments)]
+        numbers = list(_numbers(changed))
+        return bool(numbers) and all(
+            type(self._objects.get(number)) is Fault and self._changes_itself(number) for number in numbers
+        )
+
+    def _changes_itself(self, number: int) -> bool:
+        """Whether what a step makes can be changed without its arguments. By its name, as slices are made."""
+        operation = wire.step_of(self._body.steps[number - 1]).operation
+        return operation.startswith("statsmodels.") or kind_by_name(operation, worst_effect) == FRESH
+
+
+# -- what follows from the steps alone -----------------------------------------------------------------------
+
+
+def _is_writing(step: BodyStep) -> bool:
+    """Whether it is there for what it changes. By its name, as slices are made."""
+    return kind_by_name(step.operation, worst_effect) >= CHANGES_FIRST or writes(step.keywords)
+
+
+def _last_uses(body: Body) -> tuple[list[int], array[int]]:
+    """The numbers of results in the order in which they are needed last, and by number the step that is the
+    last to need each. The target is not among them.
+    """
+    count = len(body.steps)
+    ends = array("q", range(count + 1))
+    for number, raw in enumerate(body.steps, 1):
+        for used in _uses(raw):
+            if 0 < used < number:
+                ends[used] = number
+    ending = sorted(range(1, count + 1), key=ends.__getitem__)
+    if 1 <= body.target <= count:
+        ending.remove(body.target)
+    return ending, ends
+
+
+def _uses(raw: Any) -> Iterator[int]:
+    """The results that a step names, also one that is none."""
+    if type(raw) is list:
+        for part in raw[1:3]:
+            if type(part) is list or type(part) is dict:
+                yield from _numbers(part.values() if type(part) is dict else part)
+
+
+def _numbers(arguments: Iterable[Any]) -> Iterator[int]:
+    """The results that arguments name, as deep as those are."""
+    open_: list[Any] = list(arguments)
+    while open_:
+        part = open_.pop()
+        if type(part) is list:
+            if len(part) == 1 and type(part[0]) is int:
+                yield part[0]
+            else:
+                open_ += part
+
+
+# -- failures ------------------------------------------------------------------------------------------------
+
+# what an error of ours says of a step; any other refuses it
+_CODES = (
+    (AssetNotFound, faults.NOT_SHARED),
+    (RemoteProtocolError, faults.MALFORMED),
+    (LimitExceeded, faults.NOT_MADE),
+    (WorkLimit, faults.NOT_MADE),
+)
+
+
+def _fault_of(error: BaseException, number: int, step: BodyStep) -> Fault:
+    where = f"step {number} ({step.operation})"
+    if isinstance(error, PrepError):  # as a library's ValueError, of the data
+        return _told(number, faults.RAISED, f"{where}: {error}", faults.error_of(error))
+    if isinstance(error, DuetError):
+        code = next((code for kind, code in _CODES if isinstance(error, kind)), faults.REFUSED)
+        return _told(number, code, f"{where}: {error}")
+    if is_memory_error(error):
+        return _told(
+            number, faults.NOT_MADE, f"{where} needs more memory than there is: {faults.text_of(error)}"
+        )
+    return _told(
+        number,
+        faults.RAISED,
+        f"{where} failed on the real data: {faults.text_of(error)}",
+        faults.error_of(error),
+    )
+
+
+def _told(number: int, code: int, words: str, error: int = 0) -> Fault:
+    return Fault(number, code, error, faults.in_one_line(words))
+
+
+# -- calls ---------------------------------------------------------------------------------------------------
+
+
+def _record_gradients(enabled: bool) -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_grad_enabled(enabled)
+
+
+def _is_in(obj: Any, others: Sequence[Any]) -> bool:
+    return any(obj is other for other in others)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def call(target: Any, *arguments: Any, **keywords: Any) -> Any:
+        return getattr(target, name)(*arguments, **keywords)
+
+    return call

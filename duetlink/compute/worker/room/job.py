@@ -1,0 +1,173 @@
+"""What the room does with a function whose text a person, or a policy of that person's, has approved."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import linecache
+import sys
+import traceback
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from duetlink.compute.operations.function import decode, parse_call
+from duetlink.compute.privacy import meter
+from duetlink.compute.privacy.claim import Claim
+from duetlink.compute.worker.protocol import answers
+from duetlink.compute.worker.protocol.desks import Answer, Emit, Outside
+from duetlink.compute.worker.protocol.memory import map_sealed
+from duetlink.compute.worker.room.console import KernelGone
+from duetlink.compute.worker.room.output import printed
+from duetlink.data import values
+from duetlink.data.values.base import Encoded
+from duetlink.errors import BudgetExceeded, LimitExceeded, OperationFailed, RemoteProtocolError
+
+MODULE = "duetlink_function"
+_MAX_TEXT = 2_000
+_MAX_TRACEBACK = 20_000  # characters
+_MOST_KINDS = 20
+
+
+class JobDesk:
+    """Runs one function: its inputs come first, then its text and its call."""
+
+    def __init__(self) -> None:
+        self._inputs: dict[int, Any] = {}
+
+    def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer | Outside:
+        """`input`: an encoded value of this number. `run`: the reply tells what was made, beside its memory,
+        or what failed. Raises RemoteProtocolError, MissingLibrary, …
+        """
+        asked = json.loads(content)
+        if command == "input":
+            (fd,) = fds
+            body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
+            self._inputs[asked["number"]] = values.decode(body)
+            return b"", ()
+        if command == "run":
+            return self._run(asked, emit)
+        raise RemoteProtocolError(f"the room knows no command {command!r}")
+
+    def _run(self, asked: dict[str, Any], emit: Emit) -> Outside:
+        job = _Job(asked["name"], asked["source"], asked["call"].encode(), self._inputs)
+        around = contextlib.ExitStack()
+        around.enter_context(printed(emit))
+        counted = around.enter_context(meter.counted())
+
+        def answer() -> Answer:
+            around.close()
+            encoded = job.encoded
+            if encoded is None:
+                return answers.failed(job.failed)
+            try:
+                if asked["claim"] is not None:
+                    check_claim(Claim(*asked["claim"]), counted)
+                size_bytes, most = encoded.size_bytes, asked["max_bytes"]
+                if size_bytes > most:
+                    raise LimitExceeded(f"the result has {size_bytes:,} bytes, over the {most:,} allowed")
+                return answers.made(encoded)
+            except KernelGone:
+                raise
+            except BaseException as error:
+                return answers.failed(job.failure(error))
+
+        return Outside(job, answer)
+
+
+class _Job:
+    """One call of a function, and what came of it: all that the function finds in the frames above it."""
+
+    def __init__(self, name: str, source: str, call: bytes, inputs: dict[int, Any]) -> None:
+        self.encoded: Encoded | None = None
+        self.failed: dict[str, Any] = {}  # if there is nothing encoded
+        self._name = name
+        self._source = source
+        self._call = call
+        self._inputs = inputs
+        self._file = f"<{name}>"
+        self._first_line = 1
+
+    def __call__(self) -> None:
+        """Call it, and encode its result or show its error, which may run code of the function's, too."""
+        try:
+            self.encoded = values.encode(self._made(), plain_nan=True)
+        except BaseException as error:  # SystemExit as well: the room tells why
+            self.failed = self.failure(error)
+
+    def _made(self) -> Any:
+        # so that a traceback shows the lines
+        linecache.cache[self._file] = (
+            len(self._source),
+            None,
+            self._source.splitlines(keepends=True),
+            self._file,
+        )
+        # a module: what defines classes looks itself up in there
+        module = sys.modules[MODULE] = types.ModuleType(MODULE)
+        exec(compile(self._source, self._file, "exec", dont_inherit=True), module.__dict__)
+        function = module.__dict__.get(self._name)
+        if not isinstance(function, types.FunctionType) or function.__code__.co_filename != self._file:
+            raise OperationFailed(f"the source defines no function {self._name}")
+        self._first_line = function.__code__.co_firstlineno
+        arguments, keywords = parse_call(self._call, len(self._inputs))
+        return function(
+            *(decode(argument, self._inputs.__getitem__) for argument in arguments),
+            **{key: decode(argument, self._inputs.__getitem__) for key, argument in keywords.items()},
+        )
+
+    def failure(self, error: BaseException) -> dict[str, Any]:
+        """For the kernel, which tells the peer as much of it as the owner allows."""
+        return {
+            "kinds": [kind.__name__[:100] for kind in type(error).__mro__[:_MOST_KINDS]],
+            "message": _text(error),
+            "line": self._line(error),
+            "traceback": self._traceback(error)[-_MAX_TRACEBACK:],
+        }
+
+    def _line(self, error: BaseException) -> int:
+        """Of the function, its `def` being line 1, where it failed; 0: not in there."""
+        line, trace = 0, error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self._file:
+                line = max(0, trace.tb_lineno - self._first_line + 1)
+            trace = trace.tb_next
+        return line
+
+    def _traceback(self, error: BaseException) -> str:
+        try:
+            told = traceback.TracebackException.from_exception(error, limit=-500)
+            self._keep_own(told, 0)
+            return "".join(told.format())
+        except Exception as another:  # of its own __str__, say
+            return f"{type(error).__name__}, which cannot be shown ({type(another).__name__})"
+
+    def _keep_own(self, told: traceback.TracebackException, depth: int) -> None:
+        """Of all its frames, leave those that are the function's; the same for what it came from."""
+        told.stack[:] = [frame for frame in told.stack if frame.filename == self._file]
+        for cause in (told.__cause__, told.__context__):
+            if cause is not None and depth < _MOST_KINDS:
+                self._keep_own(cause, depth + 1)
+
+
+def check_claim(claim: Claim, counted: meter.Meter) -> None:
+    """Raises BudgetExceeded for a function whose private computations have cost more than it claims.
+
+    It finds mistakes. Whether anything else that the function returns tells of rows is what a person reads
+    its text for.
+    """
+    if not counted.is_used:
+        raise BudgetExceeded("it claims to train privately, and has made no DpSgd: nothing of it leaves")
+    cost = counted.epsilon(claim.delta)
+    if not cost <= claim.epsilon:
+        raise BudgetExceeded(
+            f"its trainings have cost an epsilon of {cost:.3g} at delta {claim.delta:g}; it claims {claim}, "
+            "and nothing of it leaves: give DpSgd a budget, more noise, or fewer steps"
+        )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:_MAX_TEXT]
+    except Exception:
+        return ""

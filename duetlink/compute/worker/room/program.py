@@ -1,0 +1,201 @@
+"""What a room does: it runs one program, or the steps of one private statistic, on the assets that it was
+given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from duetlink.compute.operations.allow_lists.allowed import Allowed
+from duetlink.compute.operations.steps import body as wire
+from duetlink.compute.privacy.release import FAILED, plan
+from duetlink.compute.privacy.statistic import Statistic
+from duetlink.compute.worker.protocol import answers, faults
+from duetlink.compute.worker.protocol.answers import Answer
+from duetlink.compute.worker.protocol.failures import is_memory_error
+from duetlink.compute.worker.protocol.faults import Fault
+from duetlink.compute.worker.protocol.groups import EVERYBODY, Group, State
+from duetlink.compute.worker.protocol.memory import map_sealed
+from duetlink.compute.worker.room.console import KernelGone
+from duetlink.compute.worker.room.draws import Draws
+from duetlink.compute.worker.room.frozen import freeze, is_as_shared
+from duetlink.compute.worker.room.interpreter import Assets, Interpreter, Unmade
+from duetlink.compute.worker.room.progress import Emit, Progress
+from duetlink.data import values
+from duetlink.errors import (
+    LimitExceeded,
+    OperationFailed,
+    RemoteProtocolError,
+    UnsupportedValue,
+    WorkLimit,
+)
+
+
+class ProgramDesk:
+    """Commands of the owner's kernel. It has no objects before a program is run, and runs one: at once, or
+    first up to a step whose result is frozen for later rooms, and then to the end. Where the kernel says so,
+    it goes on with a longer program, which begins with all that was run.
+    """
+
+    def __init__(self, allowed: Allowed | None = None) -> None:
+        self._allowed = allowed if allowed is not None else installed()
+        self._assets: dict[tuple[str, int], memoryview] = {}
+        self._as_shared: dict[tuple[str, int], memoryview] = {}  # of some, and not to be written to
+        self._frozen: tuple[int, memoryview, State] | None = None
+        self._begun: _Run | None = None
+        self._handlers: dict[str, Callable[..., Answer]] = {
+            "asset": self._take_asset,
+            "frozen": self._take_frozen,
+            "begin": self._begin,
+            "run": self._run,
+            "release": self._release,
+        }
+
+    def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer:
+        """Do one command of the owner's kernel. Raises RemoteProtocolError, OperationFailed, …"""
+        try:
+            handler = self._handlers[command]
+        except KeyError:
+            raise RemoteProtocolError(f"a room knows no command {command!r}") from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return handler(json.loads(content), fds, emit)
+
+    def _take_asset(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
+        """The memory of an asset, for the program to come."""
+        (fd,) = fds
+        body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
+        self._assets[asked["name"], asked["revision"]] = body
+        if asked.get("again"):
+            self._as_shared[asked["name"], asked["revision"]] = map_sealed(fd, asked["size_bytes"])
+        return b"", ()
+
+    def _take_frozen(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
+        """What an earlier room has made by the first steps of the program to come."""
+        (fd,) = fds
+        body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
+        self._frozen = asked["steps"], body, State(*asked["state"])
+        return b"", ()
+
+    def _begin(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
+        """Do the first steps of a program and no others, and freeze what the last of them makes."""
+        run = self._opened(asked, fds, emit)
+        return run.freeze(asked["steps"], asked["max_bytes"], asked["least_s"], self._as_shared)
+
+    def _run(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
+        """The target of a program as bytes in memory, with what a person wants to know of it."""
+        try:
+            obj, group = self._target(asked, fds, emit)
+        except Unmade as unmade:
+            return answers.not_given(unmade.fault)
+        try:
+            encoded = values.encode(obj, plain_nan=True)
+            if encoded.size_bytes <= asked["max_bytes"]:
+                return answers.result(encoded, group)
+        except UnsupportedValue as error:
+            words = f"a {type(obj).__name__} cannot travel; ask for its parts: {error}"
+            return answers.not_given(Fault(0, faults.CANNOT_TRAVEL, words=faults.in_one_line(words)))
+        except (KeyboardInterrupt, SystemExit, KernelGone):
+            raise
+        except (LimitExceeded, WorkLimit):
+            pass
+        except BaseException as error:  # of a library that is asked what it holds
+            if not is_memory_error(error):
+                words = faults.in_one_line(f"a {type(obj).__name__} cannot travel: {faults.text_of(error)}")
+                return answers.not_given(Fault(0, faults.CANNOT_TRAVEL, words=words))
+        return answers.not_given(Fault(0, faults.NOT_MADE, words="the result is larger than it may be"))
+
+    def _release(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
+        """A private statistic of a program's target. It is paid for already."""
+        statistic = Statistic.from_json(asked["statistic"].encode())
+        bounds = tuple(asked["bounds"]) if asked["bounds"] is not None else None
+        planned = plan(statistic, bounds, max_contributions=asked["rows_per_person"])
+        try:
+            column, _ = self._target(asked, fds, emit)
+        except (KeyboardInterrupt, SystemExit, KernelGone):
+            raise
+        except BaseException:  # which would tell of the data
+            raise OperationFailed(FAILED) from None
+        # here the seeds of the program are behind us: noise is the system's
+        released = planned.release(column)
+        return answers.result(values.encode(dataclasses.asdict(released), plain_nan=True), EVERYBODY)
+
+    def _target(self, asked: Any, fds: Sequence[int], emit: Emit) -> tuple[Any, Group]:
+        """What the program makes, and its smallest group: the one that was begun, the one that came, or the
+        one that came and goes on from there. Raises Unmade, RemoteProtocolError.
+        """
+        if self._begun is not None and asked.get("goes_on") and fds:
+            self._begun.lengthen(_body(asked, fds))
+            return self._begun.end()
+        return (self._begun if self._begun is not None and not fds else self._opened(asked, fds, emit)).end()
+
+    def _opened(self, asked: Any, fds: Sequence[int], emit: Emit) -> _Run:
+        if self._begun is not None:
+            raise RemoteProtocolError("a room runs one program, and this one has")
+        self._begun = _Run(self._allowed, self._assets, _body(asked, fds), asked, emit)
+        if self._frozen is not None:
+            self._begun.begin_with(*self._frozen)
+        return self._begun
+
+
+def _body(asked: Any, fds: Sequence[int]) -> wire.Body:
+    (fd,) = fds
+    return wire.read(map_sealed(fd, asked["size_bytes"], writable_copy=True))
+
+
+class _Run:
+    """The one of a room."""
+
+    def __init__(self, allowed: Allowed, assets: Assets, body: wire.Body, asked: Any, emit: Emit) -> None:
+        self._goes_on = bool(asked.get("goes_on"))
+        self._open = contextlib.ExitStack()
+        draws = self._open.enter_context(Draws(asked["salt"]))
+        self._progress = self._open.enter_context(Progress(emit))
+        self._interpreter = Interpreter(allowed, assets, body, draws, goes_on=self._goes_on)
+        self._unmade: Unmade | None = None
+
+    def lengthen(self, body: wire.Body) -> None:
+        """Have a program that begins with all steps of the one that was run."""
+        self._interpreter.lengthen(body)
+
+    def begin_with(self, steps: int, body: memoryview, state: State) -> None:
+        self._interpreter.begin_with(steps, values.decode(body, gradients=False), state)
+
+    def freeze(self, steps: int, max_bytes: int, least_s: float, as_shared: Assets) -> Answer:
+        """Do the first steps. Of the assets `as_shared`, which the other steps open as well, none may have
+        changed by them: a run that begins with what is frozen would open it anew.
+        """
+        began_s = time.monotonic()
+        try:
+            self._interpreter.go_on(self._progress, steps)
+        except Unmade as unmade:
+            self._unmade = unmade
+        made = self._interpreter.so_far()
+        if made is not None and time.monotonic() - began_s >= least_s and self._are_as_shared(as_shared):
+            obj, state = made
+            if (kept := freeze(obj, max_bytes)) is not None:
+                return answers.frozen(*kept, state)
+        return answers.nothing_frozen()
+
+    def _are_as_shared(self, bodies: Assets) -> bool:
+        opened = self._interpreter.opened()
+        return all(is_as_shared(obj, bodies[asset]) for asset, obj in opened if asset in bodies)
+
+    def end(self) -> tuple[Any, Group]:
+        with contextlib.nullcontext() if self._goes_on else self._open:
+            if self._unmade is not None:
+                raise self._unmade
+            return self._interpreter.run(self._progress)
+
+
+@functools.cache
+def installed() -> Allowed:
+    """The real lists: a process from which rooms are forked has read them already."""
+    return Allowed.installed()

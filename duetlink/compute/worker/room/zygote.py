@@ -1,0 +1,220 @@
+"""The process that rooms are forked from: all libraries are imported, nothing has been computed, and neither
+data nor programs get here.
+
+A fork has one thread. What a library computes on threads of its own leaves a pool behind that waits, in a
+fork, for threads that are not there: so nothing here may enter a parallel region or do a query of Polars. To
+import, to look functions up and to compute with one thread is harmless.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import threading
+import traceback
+from collections.abc import Iterator
+
+from duetlink.compute.operations.steps import body
+from duetlink.compute.worker.protocol import desks, libraries
+from duetlink.compute.worker.room import child, huge_pages, program
+from duetlink.compute.worker.room.console import Console, KernelGone
+from duetlink.compute.worker.room.draws import Draws, seed_by_system
+from duetlink.compute.worker.room.interpreter import Interpreter, Unmade
+from duetlink.compute.worker.room.progress import Progress
+from duetlink.compute.worker.sandbox import libc
+from duetlink.compute.worker.sandbox.lockdown import Lockdown
+from duetlink.data import values
+from duetlink.extensions import shared_extensions
+
+_STATUS_BYTES = 100
+_TRIAL_S = 20.0  # it takes half a second
+
+
+def main(fd: int) -> None:
+    """Fork rooms for the kernel at the other end of this socket, until that closes. In a room it does what
+    `child.main` does.
+    """
+    for work in _forking(fd):
+        work()
+
+
+def _forking(fd: int) -> Iterator[child.Work]:
+    faulthandler.enable()
+    lockdown = Lockdown(fd, libraries.LIBRARIES)
+    console = Console(fd)
+    status = 1
+    try:
+        start = console.receive().header["start"]
+        loaded = libraries.load(start["libraries"])
+        trial = _Trial(loaded)  # it computes while this process imports on
+        _import_more(loaded)
+        _fill_caches()
+        if not trial.is_passed():
+            console.send({"unready": "a fork of it cannot compute"})
+            os._exit(1)
+        gc.collect()
+        gc.freeze()  # no collection of garbage writes to these pages in a room
+        huge_pages.join()
+        told = {"libraries": loaded, "extensions": shared_extensions()}
+        console.send({"ready": lockdown.half_done().to_wire() | told})
+        room = _Forking(console, lockdown, loaded, fd).forked()
+    except KernelGone:
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    else:
+        yield from room
+    os._exit(status)
+
+
+class _Trial:
+    """Whether a fork of this process can compute with two threads, or hangs, or fails."""
+
+    def __init__(self, loaded: list[str]) -> None:
+        zygote = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                _end_with_zygote(zygote)
+                libraries.compute(loaded)
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        self._pidfd = os.pidfd_open(self._pid)
+
+    def is_passed(self) -> bool:
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        if not poll.poll(_TRIAL_S * 1000):
+            os.kill(self._pid, signal.SIGKILL)
+        os.close(self._pidfd)
+        return os.waitpid(self._pid, 0)[1] == 0
+
+
+def _import_more(loaded: list[str]) -> None:
+    for kind in desks.DESKS.values():
+        importlib.import_module(kind.module)
+    for module in pkgutil.walk_packages(values.__path__, "duetlink.data.values."):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module.name)
+    if "pandas" in loaded:
+        importlib.import_module("pandas").set_option("compute.use_numexpr", False)
+    if "torch" in loaded:
+        libraries.settle_compiler()
+        with contextlib.suppress(Exception):  # then the first optimiser of a room imports its 800 modules
+            importlib.import_module("torch._dynamo")
+
+
+_REHEARSED = b"""[
+["numpy.array",[["l",1.0,2.0,2.0]]], [".mean",[[1]]], ["operator.mul",[[1],2.0]],
+["operator.getitem",[[1],["s",0,2,null]]], ["numpy.mean",[[4]]],
+["pandas.DataFrame",[["d","a",[1],"b",["l","x","y","y"]]]], ["operator.getitem",[[6],"a"]],
+["operator.mul",[[7],2.0]], [".mean",[[8]]], [".groupby",[[6],"b"]], [".mean",[[10]]],
+["operator.gt",[[7],1.0]], ["operator.getitem",[[6],[12]]], [".describe",[[7]]],
+["builtins.list",[["l",[3],[9],[11],[13],[14]]]]
+]"""
+
+
+def _fill_caches() -> None:
+    """Run a small program of one thread, which looks up what the first of a room would look up."""
+    pieces, _ = body.write(15, _REHEARSED)
+    allowed = program.installed()
+    with contextlib.suppress(Unmade), Draws("") as draws:  # Pandas may not be there
+        whole = body.read(memoryview(b"".join(pieces)))
+        made, _ = Interpreter(allowed, {}, whole, draws).run(Progress(lambda name, content: None))
+        values.decode(memoryview(bytearray(b"".join(values.encode(made).segments))))
+    for kind in allowed.classes:
+        with contextlib.suppress(Exception):  # of a library that is installed in part
+            allowed.method(kind, "mean")
+
+
+class _Forking:
+    """The loop of the zygote."""
+
+    def __init__(self, console: Console, lockdown: Lockdown, loaded: list[str], fd: int) -> None:
+        self._console = console
+        self._lockdown = lockdown
+        self._loaded = loaded
+        self._fd = fd
+        self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._watched: dict[int, int] = {}  # by the process of a room: where its end is told
+
+    def forked(self) -> Iterator[child.Work]:
+        """What is to be done in a room; it returns in rooms only. Raises KernelGone."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        while True:
+            ready = dict(poll.poll())
+            if self._wake in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake, 4096)
+                self._reap()
+            if self._fd in ready and (room := self._fork()):
+                return room
+
+    def _reap(self) -> None:
+        while self._watched:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            told = self._watched.pop(pid, -1)
+            if told >= 0:
+                with contextlib.suppress(OSError):
+                    os.write(told, str(os.waitstatus_to_exitcode(status)).encode()[:_STATUS_BYTES])
+                os.close(told)
+
+    def _fork(self) -> Iterator[child.Work] | None:
+        """None: this is the zygote, and no room."""
+        frame = self._console.receive()
+        sock, errors, told = frame.fds
+        used_bytes = self._lockdown.used_bytes()
+        zygote = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._forget(told)
+                os.dup2(errors, 2)
+                os.close(errors)
+                return _room(zygote, sock, self._lockdown, self._loaded, used_bytes)
+            except BaseException:
+                os._exit(1)
+        self._watched[pid] = told
+        os.close(sock)
+        os.close(errors)
+        self._console.reply(frame.header["call"], json.dumps(pid).encode(), ())
+        return None
+
+    def _forget(self, told: int) -> None:
+        """In a room: nothing of the zygote's own stays open."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._console.detach()
+        for fd in (told, self._fd, self._wake, self._woken, *self._watched.values()):
+            os.close(fd)
+
+
+def _end_with_zygote(zygote: int) -> None:
+    libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != zygote:  # it has ended before that
+        os._exit(1)
+
+
+def _room(
+    zygote: int, fd: int, lockdown: Lockdown, loaded: list[str], used_bytes: int
+) -> Iterator[child.Work]:
+    _end_with_zygote(zygote)
+    seed_by_system()
+    threading.Thread(target=child.end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
+    return child.serving(fd, lambda start: child.made_ready(start, loaded, lockdown, used_bytes))

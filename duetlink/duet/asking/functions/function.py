@@ -1,0 +1,144 @@
+"""`@duet.remote` on a function: it runs on mocks here at once, and whole at the owner, once approved."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Any
+
+from duetlink.compute.operations.printer.source_shown import shown_source
+from duetlink.compute.privacy.claim import Claim
+from duetlink.data import values
+from duetlink.duet.asking.functions.source import Source, source_of
+from duetlink.duet.asking.functions.submission import Arguments, Submission, mocks_of, written
+from duetlink.duet.asking.mocks import mock_shown
+from duetlink.duet.asking.requests.asking import Question
+from duetlink.duet.asking.requests.pending_request import PendingRequest
+from duetlink.duet.code import Code
+from duetlink.duet.display import visible
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.errors import UnsupportedValue
+
+if TYPE_CHECKING:
+    from duetlink.duet.asking.pointers.workbench import Workbench
+
+
+class Function:
+    """A function that may be sent to the owner. To call it runs it on mocks, and sends nothing.
+
+    It can use its arguments, libraries, and what it defines itself. Raises SettingError when it is made, for
+    one that cannot be sent; the message names what is in the way. It is made of a function, or of its source.
+    """
+
+    def __init__(self, function: Any, workbench: Workbench) -> None:
+        self._workbench = workbench
+        if isinstance(function, Source):
+            self._source = function
+            return
+        self._source = source_of(function)
+        functools.update_wrapper(self, function)
+
+    @property
+    def source(self) -> Code:
+        """What the owner gets to read."""
+        return Code(shown_source(self._source.text))
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Call:
+        """Run it with mocks in place of pointers, and with copies of values.
+
+        Raises:
+            SettingError: an argument cannot be sent.
+            NoMock: an asset has none.
+            Exception: whatever the function raises, with its traceback.
+        """
+        taken = Arguments(self._workbench)
+        call = written(taken, arguments, keywords)
+        theirs = tuple(map(mocks_of, arguments))
+        theirs_by_name = {name: mocks_of(argument) for name, argument in keywords.items()}
+        mock = self._source.run(theirs, theirs_by_name)
+        submission = Submission(
+            self._source.name, self._source.text, call, tuple(taken.inputs), mock, shown=tuple(taken.shown)
+        )
+        return Call(submission, self._workbench)
+
+    def __repr__(self) -> str:
+        return f"<function {self._source.name}, to be run at the owner: call it to run it on mocks>"
+
+
+class Call:
+    """A function with its arguments: what it has made of mocks, and `submit`, which asks for what it makes of
+    the real data.
+    """
+
+    def __init__(self, submission: Submission, workbench: Workbench) -> None:
+        self._submission = submission
+        self._workbench = workbench
+
+    @property
+    def mock(self) -> Any:
+        """What came of mocks: it says nothing about the real data."""
+        return self._submission.mock
+
+    @property
+    def source(self) -> Code:
+        """What the owner gets to read."""
+        return Code(shown_source(self._submission.source))
+
+    def submit(
+        self, reason: str = "", *, expires_s: float | None = None, dp: tuple[float, float] | None = None
+    ) -> PendingRequest:
+        """Ask the owner to run it, and for what it makes, and return at once. Awaitable; see PendingRequest.
+        After `expires_s` the owner can no longer say yes.
+
+        With `dp=(epsilon, delta)` it claims to train privately, by `duetlink.learning.DpSgd`: epsilon is
+        charged to the budget of each asset that it gets before it is run, and nothing leaves if its trainings
+        cost more than that.
+
+        Raises:
+            SettingError: `dp` are no epsilon above 0 and delta between 0 and 1.
+            UnsupportedValue: what came of mocks cannot travel, so what comes of the real data will not.
+            LinkClosed: there is no peer.
+        """
+        try:
+            summary = values.summarise(self.mock)
+        except UnsupportedValue as error:
+            raise UnsupportedValue(
+                f"{self._submission.name} has to return what can travel: {error}"
+            ) from error
+        thread, asking = self._workbench.connected()
+        info = AssetInfo(f"{self._submission.name}(…)", 0, summary.kind, summary.detail, 0)
+        submission = dataclasses.replace(self._submission, claim=None if dp is None else Claim(*dp))
+        check = functools.partial(self._workbench.rehearsals.check, *submission.shown)
+        question = functools.partial(
+            Question,
+            info,
+            reason,
+            expires_s=expires_s or 0.0,
+            job=submission,
+            check=check if submission.shown else None,
+        )
+        return PendingRequest(question, asking, thread)
+
+    def get(
+        self, *, reason: str = "", timeout_s: float | None = None, dp: tuple[float, float] | None = None
+    ) -> Any:
+        """Submit it, wait for the answer, and return what the function makes of the real data.
+
+        `timeout_s` bounds the whole call: the wait for the answer and the transfer. When it is over, or where
+        the call is interrupted, it is withdrawn. `dp` as for `submit`.
+
+        Raises:
+            OperationFailed: it has failed there; the message says as much as the owner allows.
+            RequestDenied, RequestTimeout, TransferFailed, LinkClosed, … as `Pointer.get`.
+        """
+        return self.submit(reason, dp=dp).result_or_withdraw(timeout_s)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self._submission.name} has run on mocks only: .submit(reason) asks the owner to run it on "
+            f"the real data; what came of the mocks:\n{mock_shown.text_of(self.mock)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        title = f"{visible(self._submission.name)} has run on mocks only; what came of them:"
+        return mock_shown.html_of(title, self.mock)

@@ -1,0 +1,81 @@
+"""`duet.remote(obj)` and `duet.fetch(obj)`: there and back, for values, models, estimators, and what holds
+pointers.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from duetlink.compute.operations.sizes.mask import PUBLIC
+from duetlink.duet.asking.functions.function import Function
+from duetlink.duet.asking.functions.private_training import RemoteTraining
+from duetlink.duet.asking.pointers.asked import Asked
+from duetlink.duet.asking.pointers.library import RemoteFunction, RemoteLibrary
+from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.recording.program import is_remote
+
+
+def place(obj: Any, workbench: Workbench) -> Any:
+    """The counterpart of `obj` at the owner: see Duet.remote."""
+    if isinstance(obj, ModuleType):
+        workbench.load()
+        return RemoteLibrary(obj, workbench)
+    if is_remote(obj) or isinstance(obj, Function):
+        return obj
+    if isinstance(obj, (FunctionType, MethodType, BuiltinFunctionType)):
+        workbench.load()
+        if workbench.allowed.name_of(obj) is not None:
+            return RemoteFunction(obj, workbench)
+        return Function(obj, workbench)
+    if hasattr(type(obj), "as_function"):  # of its class: a frame may have a column of any name
+        return RemoteTraining(obj, workbench)
+    program = workbench.program()
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(obj, torch.nn.Module):
+        from duetlink.duet.asking.pointers.tensor import place_module
+
+        return place_module(program, obj)
+    if type(obj) not in (dict, list, tuple) and (made := program.counterpart(obj)) is not obj:
+        return made
+    if torch is not None and isinstance(obj, torch.Tensor):
+        from duetlink.duet.asking.pointers.tensor import place_tensor
+
+        return place_tensor(program, obj)
+    if _holds_pointers(obj):
+        return program.call(f"builtins.{type(obj).__name__}", type(obj), (obj,), {})
+    id_ = program.place(obj)
+    return program.wrap(_own(obj), id_, PUBLIC)
+
+
+def fetch(obj: Any, workbench: Workbench, reason: str, timeout_s: float | None) -> Any:
+    """What the pointers in `obj` point to, by one request: see Duet.fetch."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(obj, torch.nn.Module):
+        from duetlink.duet.asking.pointers.tensor import fetched_module
+
+        return fetched_module(obj, lambda state: fetch(state, workbench, reason, timeout_s))
+    if isinstance(obj, Asked) or is_remote(obj):
+        return obj.get(reason=reason, timeout_s=timeout_s)
+    if isinstance(obj, (list, tuple)) and _holds_pointers(obj):
+        fetched = workbench.program().held(obj).get(reason=reason, timeout_s=timeout_s)
+        return type(obj)(*fetched) if hasattr(obj, "_fields") else fetched  # a named tuple
+    return place(obj, workbench).get(reason=reason, timeout_s=timeout_s)
+
+
+def _holds_pointers(obj: Any) -> bool:
+    if type(obj) is dict:
+        return any(_holds_pointers(part) or is_remote(part) for part in obj.values())
+    if isinstance(obj, (list, tuple)):
+        return any(_holds_pointers(part) or is_remote(part) for part in obj)
+    return False
+
+
+def _own(obj: Any) -> Any:
+    """A copy, as what is done to the pointer must not change what its maker has."""
+    for name in ("clone", "copy"):
+        copy = getattr(obj, name, None)
+        if callable(copy):
+            return copy()
+    return obj

@@ -1,0 +1,226 @@
+"""The arguments of a function that goes to the owner: what it gets here, and what it will get there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations import function
+from duetlink.compute.operations.canonical import Program
+from duetlink.compute.operations.steps.program import MAX_DEPTH
+from duetlink.compute.privacy.claim import Claim
+from duetlink.data import values
+from duetlink.data.values.base import Summary
+from duetlink.duet.asking.pointers.pointer import Pointer
+from duetlink.duet.asking.recording.program import PLAIN, is_remote
+from duetlink.duet.objects import program_body
+from duetlink.duet.objects.preview import preview_text
+from duetlink.errors import OperationRefused, SettingError, UnsupportedValue
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.link.link import Link
+
+if TYPE_CHECKING:
+    from duetlink.duet.asking.mocks.rehearsal import Shown
+    from duetlink.duet.asking.pointers.workbench import Workbench
+
+MAX_VALUE_BYTES = 64 * 1024 * 1024  # of one argument that is a value of this side's
+_INLINE_BYTES = 256 * 1024  # of one; a larger one is pulled by the owner
+_MOST_INLINE_BYTES = 4 * 1024 * 1024  # of all
+_MAX_TEXT = 1_000  # characters that are written into the call
+_MAX_MOCK_TEXT = 2_000
+_MOST_ITEMS = 100  # of containers that are written into the call
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of this side's, as it was when the function was called."""
+
+    body: bytes
+    summary: Summary
+
+
+class Arguments:
+    """Takes arguments apart into a call, as JSON, and inputs."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._workbench = workbench
+        self.inputs: list[Any] = []  # pointers to assets, programs that make results, and values
+        self.shown: list[Shown] = []
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._kept: list[Any] = []  # alive, so that what `id` says stays true
+
+    def take(self, argument: Any) -> Any:
+        """As it is written in the call. Raises SettingError, OperationRefused."""
+        kind = type(argument)
+        if kind in PLAIN and not (kind is str and len(argument) > _MAX_TEXT):
+            if kind is int and abs(argument) >= 1 << 256:
+                return self._value(argument)
+            return argument
+        if is_remote(argument):
+            return self._pointer(argument)
+        if kind is complex:
+            return ["z", argument.real, argument.imag]
+        if argument is Ellipsis:
+            return ["e"]
+        if kind is slice:
+            return ["s", *map(self.take, (argument.start, argument.stop, argument.step))]
+        if kind in (tuple, list, dict) and (len(argument) <= _MOST_ITEMS or _has_pointers(argument, 0)):
+            if kind is dict:
+                return ["d", *(self.take(part) for pair in argument.items() for part in pair)]
+            return ["t" if kind is tuple else "l", *map(self.take, argument)]
+        return self._value(argument)
+
+    def _pointer(self, pointer: Any) -> list[int]:
+        if isinstance(pointer, Pointer):
+            if pointer._workbench is not self._workbench:
+                raise OperationRefused(
+                    f"{pointer!r} belongs to another duet; what two owners have meets here, after get()"
+                )
+            return self._input(pointer, ("asset", pointer._info.name, pointer._info.revision))
+        if pointer._program is not self._workbench.program():
+            raise OperationRefused(f"{pointer!r} belongs to another duet")
+        program = pointer._program.asked(pointer._id)
+        if ("result", program.digest) not in self._numbers:
+            shown = self._workbench.shown(pointer, program)
+            self.shown += [] if shown is None else [shown]
+        return self._input(program, ("result", program.digest))
+
+    def _value(self, obj: Any) -> list[int]:
+        if callable(obj):
+            raise SettingError(
+                f"a function, {getattr(obj, '__name__', obj)}, is no argument; define it inside"
+            )
+        known = self._numbers.get(("value", id(obj)))
+        if known is not None:
+            return [known]
+        try:
+            encoded = values.encode(obj)
+        except UnsupportedValue as error:
+            raise SettingError(f"a {type(obj).__name__} cannot be an argument: {error}") from error
+        if encoded.size_bytes > MAX_VALUE_BYTES:
+            raise SettingError(
+                f"an argument of {encoded.size_bytes:,} bytes is over {MAX_VALUE_BYTES:,}; give it to the "
+                "owner with duet.send, who can share it"
+            )
+        self._kept.append(obj)
+        # copied: the object may change before it leaves
+        return self._input(Value(b"".join(encoded.segments), encoded.summary), ("value", id(obj)))
+
+    def _input(self, what: Any, key: tuple[Any, ...]) -> list[int]:
+        if key not in self._numbers:
+            if len(self.inputs) >= function.MAX_INPUTS:
+                raise SettingError(
+                    f"a function has at most {function.MAX_INPUTS} inputs; give it a list of plain values"
+                )
+            self._numbers[key] = len(self.inputs)
+            self.inputs.append(what)
+        return [self._numbers[key]]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A function with its arguments, ready to be sent."""
+
+    name: str
+    source: str
+    call: bytes
+    inputs: tuple[Any, ...]
+    mock: Any
+    claim: Claim | None = None
+    shown: tuple[Shown, ...] = ()  # what the session showed of the results among its inputs
+
+    @contextlib.asynccontextmanager
+    async def offered(self, link: Link) -> AsyncIterator[pb.Job]:
+        """The message that has it. What the peer has not fetched when the block ends is taken back."""
+        summary = values.summarise(self.mock)
+        sent = pb.Job(
+            name=self.name,
+            source=self.source,
+            call=self.call,
+            mock_kind=summary.kind,
+            mock_detail=summary.detail,
+            mock_text=_text(self.mock),
+        )
+        if self.claim is not None:
+            sent.epsilon, sent.delta = self.claim.epsilon, self.claim.delta
+        offers: list[pb.TransferOffer] = []
+        inline_bytes = 0
+        stack = contextlib.AsyncExitStack()
+        try:
+            for input_ in self.inputs:
+                part = sent.inputs.add()
+                if isinstance(input_, Pointer):
+                    part.asset.name, part.asset.revision = input_._info.name, input_._info.revision
+                elif isinstance(input_, Program):
+                    part.program.CopyFrom(await stack.enter_async_context(program_body.offered(link, input_)))
+                else:
+                    part.value.kind, part.value.detail = input_.summary.kind, input_.summary.detail
+                    inline_bytes += len(input_.body)
+                    if len(input_.body) <= _INLINE_BYTES and inline_bytes <= _MOST_INLINE_BYTES:
+                        part.value.body = input_.body
+                        continue
+                    outgoing = await asyncio.to_thread(Outgoing, [memoryview(input_.body)], len(input_.body))
+                    best = link.ladder.best
+                    offers.append(await link.exports.offer("argument", outgoing, best.name if best else ""))
+                    part.value.offer.CopyFrom(offers[-1])
+            yield sent
+        finally:
+            await stack.aclose()
+            for offer in offers:
+                link.exports.withdraw(offer)
+
+
+def mocks_of(argument: Any) -> Any:
+    """What the function gets here for an argument: the mock of a pointer, and copies, which it may change."""
+    kind = type(argument)
+    if kind in PLAIN:
+        return argument
+    if isinstance(argument, Pointer):
+        return _copied(argument._workbench.mock(argument._info))
+    if is_remote(argument):
+        return _copied(argument.mock)
+    if kind in (tuple, list):
+        return kind(map(mocks_of, argument))
+    if kind is dict:
+        return {key: mocks_of(item) for key, item in argument.items()}
+    return _copied(argument)
+
+
+def _copied(obj: Any) -> Any:
+    try:
+        return copy.deepcopy(obj)
+    except Exception:  # of a library's object that cannot be copied
+        return obj
+
+
+def _has_pointers(argument: Any, depth: int) -> bool:
+    if depth > MAX_DEPTH:
+        return False
+    parts: Any = argument
+    if type(argument) is dict:
+        parts = [part for pair in argument.items() for part in pair]
+    elif type(argument) not in (tuple, list):
+        return is_remote(argument)
+    return any(_has_pointers(part, depth + 1) for part in parts)
+
+
+def _text(mock: Any) -> str:
+    return preview_text(mock)[:_MAX_MOCK_TEXT]
+
+
+def written(taken: Arguments, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bytes:
+    """The call. Raises SettingError: too long."""
+    call = function.write_call(
+        list(map(taken.take, arguments)), {key: taken.take(item) for key, item in keywords.items()}
+    )
+    if len(call) > function.MAX_CALL_BYTES:
+        raise SettingError(
+            f"arguments of {len(call):,} bytes are over {function.MAX_CALL_BYTES:,}; put them into an array"
+        )
+    function.parse_call(call, len(taken.inputs))
+    return call

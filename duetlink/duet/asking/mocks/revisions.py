@@ -1,0 +1,168 @@
+"""What is here of the revisions that the peer shares: their mocks, and why each is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from duetlink.base.runtime.holdings import Retained
+from duetlink.duet.asking.mocks.unaltered import Unaltered
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.catalogue import Catalogue
+
+SHARED = "the peer shares it"
+POINTED_TO = "a pointer holds it"
+CHECKED = "a program is checked on its mock"
+
+Key = tuple[str, int]  # name and revision
+
+
+class Grip:
+    """All pointers to one revision hold the same one: it dies with the last of them."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Revision:
+    """One revision of an asset of the peer's. Any thread may fill it in."""
+
+    __slots__ = ("grip", "held", "hidden", "mock", "unaltered")
+
+    def __init__(self, key: Key) -> None:
+        self.held = Retained(f"mock of {key[0]}, revision {key[1]}")
+        self.mock: tuple[Any] | None = None  # None: it has not been fetched
+        self.unaltered: Unaltered | None = None  # the same mock; None: it could not be kept
+        self.hidden: int | None = None  # the mask of its sizes, likewise
+        self.grip: weakref.ref[Grip] | None = None
+
+
+class Pin(NamedTuple):
+    """Revisions that are kept for a while, in the order in which they were named."""
+
+    revisions: list[Revision]
+    number: int
+
+
+class Revisions:
+    """Those whose mock was wanted or that a pointer is there for. Any thread may call.
+
+    Each is kept as long as the peer shares it or a pointer to it lives. A pointer may die on any thread, also
+    in the middle of whatever that thread does, so that the loop thread notes it a moment later.
+    """
+
+    def __init__(self, catalogue: Catalogue, ended: Callable[[Key], None]) -> None:
+        """`ended` gets each revision that is needed no longer."""
+        self._catalogue = catalogue
+        self._ended = ended
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._revisions: dict[str, dict[int, Revision]] = {}  # by name and number
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()  # nobody waits for the loop thread while holding it
+
+    def attach(self) -> None:
+        """The running loop is the one that hears of the peer."""
+        self._loop = asyncio.get_running_loop()
+
+    def close(self) -> None:
+        """Let go of all."""
+        with self._lock:
+            for of_name in list(self._revisions.values()):
+                for revision in list(of_name.values()):
+                    revision.held.let_all_go()
+
+    def of(self, info: AssetInfo) -> Revision:
+        """What is here of it."""
+        with self._lock:
+            return self._find(info)
+
+    def hold(self, info: AssetInfo) -> Grip:
+        """What a pointer to a revision keeps for as long as it lives."""
+        with self._lock:
+            revision = self._find(info)
+            grip = revision.grip() if revision.grip is not None else None
+            if grip is None:
+                grip, number = Grip(), next(self._numbers)
+                revision.grip = weakref.ref(grip, partial(self._dropped, revision, number))
+                self._catalogue.holdings.keep(revision.held, POINTED_TO, number)
+            return grip
+
+    def fill(self, revision: Revision, mock: Any, size_bytes: int, unaltered: Unaltered | None) -> Any:
+        """Its mock has come, and `unaltered` is this one's from now on. Returns the mock that all work with,
+        which may have come before.
+        """
+        with self._lock:
+            if revision.mock is not None or not revision.held.is_kept:
+                if unaltered is not None:
+                    unaltered.close()
+                return revision.mock[0] if revision.mock is not None else mock
+            revision.mock, revision.held.size_bytes = (mock,), size_bytes
+            if unaltered is not None:
+                revision.unaltered = unaltered
+                revision.held.descriptors = unaltered.descriptors
+                revision.held.at_end(unaltered.close)
+            return mock
+
+    def pin(self, keys: Sequence[Key]) -> Pin | None:
+        """Keep the unaltered mocks of these until the pin is let go; None: one of them is not here."""
+        with self._lock:
+            found = [self._revisions.get(name, {}).get(number) for name, number in keys]
+            pinned = [
+                revision for revision in found if revision is not None and revision.unaltered is not None
+            ]
+            if len(pinned) < len(found):
+                return None
+            number = next(self._numbers)
+            for revision in pinned:
+                self._catalogue.holdings.keep(revision.held, CHECKED, number)
+            return Pin(pinned, number)
+
+    def unpin(self, pin: Pin) -> None:
+        for revision in pin.revisions:
+            self._let_go(revision, CHECKED, pin.number)
+
+    def get(self, info: AssetInfo) -> Revision | None:
+        return self._revisions.get(info.name, {}).get(info.revision)
+
+    def _find(self, info: AssetInfo) -> Revision:
+        revision = self.get(info)
+        if revision is None:
+            key = info.name, info.revision
+            revision = self._revisions.setdefault(info.name, {})[info.revision] = Revision(key)
+            revision.held.at_end(partial(self._end, key))
+            self._catalogue.holdings.keep(revision.held, SHARED)
+            self._soon(self.review, info.name)  # it may have been shared again meanwhile
+        return revision
+
+    def _end(self, key: Key) -> None:
+        name, number = key
+        of_name = self._revisions[name]
+        del of_name[number]
+        if not of_name:
+            del self._revisions[name]
+        self._ended(key)
+
+    def _soon(self, call: Callable[..., None], *arguments: Any) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and all of this is gone
+                self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _dropped(self, revision: Revision, number: int, grip: weakref.ref[Grip]) -> None:
+        self._soon(self._let_go, revision, POINTED_TO, number)
+
+    def _let_go(self, revision: Revision, reason: str, by: int | None = None) -> None:
+        with self._lock:
+            revision.held.let_go(reason, by)
+
+    def review(self, name: str) -> None:
+        """The peer may share another revision under this name now, or none."""
+        shared = self._catalogue.peer.get(name)
+        with self._lock:
+            for number, revision in list(self._revisions.get(name, {}).items()):
+                if shared is None or shared.revision != number:
+                    revision.held.let_go(SHARED)

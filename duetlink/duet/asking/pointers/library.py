@@ -1,0 +1,160 @@
+"""A library as if it were at the owner's: `pd = duet.remote(pandas)`, then `pd.concat([a, b])` on pointers.
+
+Only what has no protocol for foreign objects needs it: NumPy's and torch's functions take pointers
+themselves.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from duetlink.duet.asking.pointers.formula_model import FormulaMatrices, FormulaModels, is_by_formula
+from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.errors import OperationRefused
+
+_HARMLESS = (int, float, complex, str, type(None))  # what they are is no data
+
+
+class Unlisted:
+    """What a library has and no list names: it may be imported, and what is done with it raises."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise self._refused()
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        raise self._refused()
+
+    def _refused(self) -> OperationRefused:
+        return OperationRefused(
+            f"{self._name} is in no list of what may be done with private data; call the library's own for "
+            "what is here, and place what it makes, duet.remote(obj), or have a function that calls it "
+            "reviewed, @duet.remote"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, which is in no list of what may be done with private data>"
+
+
+class RemoteLibrary:
+    """The functions and classes of a module, or of an object in it, that may be called on private data."""
+
+    def __init__(self, module: Any, workbench: Workbench, name: str = "") -> None:
+        self._module = module
+        self._workbench = workbench
+        self._name = name or module.__name__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self._module, name)  # raises what the module itself would
+        if isinstance(found, ModuleType):
+            return RemoteLibrary(found, self._workbench)
+        if is_by_formula(found):
+            return FormulaModels(found.__self__, self._workbench)
+        if self._module.__name__ == "patsy" and name in ("dmatrices", "dmatrix"):
+            return FormulaMatrices(name, self._workbench)
+        allowed = self._workbench.allowed
+        within = f"{self._name}.{name}"
+        if callable(found) and allowed.name_of(plain := inspect.unwrap(found)) == within:
+            found = plain  # torch wraps some of its own when an optimiser is used for the first time
+        if allowed.constant_name(found) is not None and allowed.names(type(found)):
+            return RemoteConstant(found, self._workbench)
+        if allowed.name_of(found) is not None:
+            return RemoteFunction(found, self._workbench)
+        if allowed.has_members(within):  # a distribution, of which functions are listed
+            return RemoteLibrary(found, self._workbench, within)
+        if allowed.constant_name(found) is not None or isinstance(found, _HARMLESS):
+            return found
+        if isinstance(found, type) and issubclass(found, BaseException):
+            return found
+        return Unlisted(within)
+
+    def __dir__(self) -> list[str]:
+        allowed = self._workbench.allowed
+        return [
+            name
+            for name, found in ((name, getattr(self._module, name, None)) for name in dir(self._module))
+            if not name.startswith("_")
+            and (isinstance(found, ModuleType) or allowed.name_of(found) is not None)
+        ]
+
+    def __repr__(self) -> str:
+        return f"<{self._name} at the owner>"
+
+
+class RemoteConstant:
+    """An object of a library, such as the distribution `scipy.stats.norm`, whose methods are called at the
+    owner.
+    """
+
+    def __init__(self, constant: Any, workbench: Workbench) -> None:
+        self._constant = constant
+        self._workbench = workbench
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        constant, workbench = self._constant, self._workbench
+        found = getattr(constant, name)
+        if workbench.allowed.name_of(found) is not None:
+            return RemoteFunction(found, workbench)
+        if workbench.allowed.method(type(constant), name) is None:
+            raise OperationRefused(
+                f"{name!r} of {workbench.allowed.constant_name(constant)} is in no list of what may be done "
+                "with private data; dir() shows what there is"
+            )
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            def method(target: Any, *rest: Any, **more: Any) -> Any:
+                return getattr(target, name)(*rest, **more)
+
+            return workbench.program().call(f".{name}", method, (constant, *arguments), keywords)
+
+        return call
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        raise OperationRefused(
+            f"{self!r} is not called; give its parameters to its methods, as in norm.cdf(x, loc, scale)"
+        )
+
+    def __dir__(self) -> list[str]:
+        return self._workbench.allowed.names(type(self._constant))
+
+    def __repr__(self) -> str:
+        return f"<{self._workbench.allowed.constant_name(self._constant)} at the owner>"
+
+
+class RemoteFunction:
+    """A function or class of a library, to be called at the owner."""
+
+    def __init__(self, function: Any, workbench: Workbench) -> None:
+        self._function = function
+        self._workbench = workbench
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        program = self._workbench.program()
+        name = program.allowed.name_of(self._function)
+        assert name is not None
+        return program.call(name, self._function, arguments, keywords)
+
+    def __getattr__(self, name: str) -> RemoteFunction | FormulaModels | Unlisted:
+        """A function of a class, such as `pandas.MultiIndex.from_tuples`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self._function, name)
+        if is_by_formula(found):
+            return FormulaModels(found.__self__, self._workbench)
+        if self._workbench.allowed.name_of(found) is None:
+            return Unlisted(f"{self._function.__module__}.{self._function.__qualname__}.{name}")
+        return RemoteFunction(found, self._workbench)
+
+    def __repr__(self) -> str:
+        return f"<{self._function.__module__}.{self._function.__qualname__} at the owner>"

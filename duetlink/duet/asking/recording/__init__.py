@@ -1,0 +1,1 @@
+"""Records what is done to pointers as a program of steps."""

@@ -1,0 +1,45 @@
+"""Parameters that say how to work, and change no result: they are as a room has them.
+
+a room is one process, and nobody reads what it prints. Scripts ask for more (`n_jobs=-1`, `verbose=1`).
+The owner's guards refuse that, so it is written here as what it comes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from duetlink.compute.operations.allow_lists.parameters import library_of
+
+_TERMS = {"n_jobs": 1, "verbose": 0}
+_GRIDS = frozenset({"param_distributions", "param_grid"})
+_LIBRARIES = ("sklearn", "statsmodels")
+
+
+def in_terms_of_the_worker(operation: str, target: Any, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keywords of an operation, of which `target` is the first argument, with such parameters replaced:
+    also those of a part (`forest__n_jobs`), and within a grid of parameters.
+    """
+    if not any(name in _GRIDS or _bare(name) in _TERMS for name in keywords):
+        return keywords
+    if library_of(operation, type(target)) not in _LIBRARIES:
+        return keywords
+    return {
+        name: {key: _term(key, item) for key, item in value.items()}
+        if name in _GRIDS and isinstance(value, dict)
+        else _term(name, value)
+        for name, value in keywords.items()
+    }
+
+
+def _bare(name: str) -> str:
+    return name.rpartition("__")[2]
+
+
+def _term(name: Any, value: Any) -> Any:
+    term = _TERMS.get(_bare(name)) if isinstance(name, str) else None
+    if term is None:
+        return value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_term(name, item) for item in value)
+    return type(value)(term) if isinstance(value, int) else value  # a bool stays one

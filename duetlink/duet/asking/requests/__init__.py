@@ -1,0 +1,1 @@
+"""Requests to the peer, from being sent to their answer."""

@@ -1,0 +1,244 @@
+"""A group's operations on the loop thread: each is allowed here, written down, run, and ended in time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import math
+from collections.abc import AsyncIterator, Sequence
+from numbers import Real
+from types import FunctionType, MethodType
+from typing import Any, SupportsIndex
+
+from duetlink.errors import (
+    AuditUnavailable,
+    CallTimeout,
+    DuetError,
+    LinkClosed,
+    OperationRefused,
+    SettingError,
+)
+from duetlink.groups.api import shared_state
+from duetlink.groups.api.call import Call
+from duetlink.groups.api.records import Records
+from duetlink.groups.collectives import averaging
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.execution.engine import INTERRUPTED
+from duetlink.groups.collectives.letters import Letters
+from duetlink.groups.collectives.reduce_options import SUMS, ReduceOptions
+from duetlink.groups.lifecycle.life import GroupLife
+from duetlink.groups.secure import averages
+from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.sums import SecureSum
+
+# those that are one operation of `Collectives`, by the same arguments
+_PLAIN = (
+    "all_gather",
+    "all_to_all",
+    "barrier",
+    "broadcast",
+    "gather",
+    "recv",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "send",
+)
+OPERATIONS = tuple(sorted((*_PLAIN, "admit", "all_reduce", "average", "sync")))
+_BY_ONE = ("recv", "send")  # which the other members do not call
+_REDUCTIONS = ("reduce", "reduce_scatter")
+_ROOT_GIVES = {"broadcast": True, "scatter": True, "gather": False}  # elsewhere all give
+
+
+@functools.cache
+def _signature(name: str) -> inspect.Signature:
+    return inspect.signature(getattr(Letters if name in _BY_ONE else Collectives, name))
+
+
+class Operations:
+    """What `Group` runs, with the same arguments. Loop thread only, but for `calls`."""
+
+    def __init__(self, life: GroupLife, records: Records, only: Sequence[str] | None) -> None:
+        self.calls: list[Call] = []  # under way, the oldest first
+        self._life = life
+        self._records = records
+        self._only = None if only is None else frozenset(only)
+        self._beginning = asyncio.Lock()  # operations begin in the order of their calls
+        self._entered = -1  # the last epoch that the audit log knows of
+
+    async def admit(self, call: Call, *, timeout_s: float | None = None) -> None:
+        async with self._timed(call, "admit", timeout_s):
+            await self._in_order()
+            await self._life.points.point(f"admit at {call.place}")
+
+    async def average(
+        self,
+        call: Call,
+        value: Any,
+        weight: float | None,
+        options: ReduceOptions,
+        *,
+        timeout_s: float | None = None,
+    ) -> Any:
+        self.check("average", "average", secure=options.secure)
+        averaging.state_of(value)  # a model that has no mean is refused before anything begins
+        sums = SecureSum()
+        async with self._timed(call, "average", timeout_s):
+            await self._in_order()
+            if self._life.grows:
+                await self._life.points.point(f"average at {call.place}")
+            attempts = self._life.running.attempts()
+            while True:
+                async with attempts as collectives:
+                    async with self._begun(collectives, call):
+                        kind = "secure_average" if options.secure else "average"
+                        await self.note(kind, averaging.state_of(value))
+                    if not options.secure:
+                        return await averaging.average(collectives, value, weight, call.place)
+                    party = Party(*self._life.roll())
+                    return await averages.average(
+                        sums, collectives, party, value, weight, options, call=call.place
+                    )
+
+    async def sync(self, call: Call, state: Any, *, timeout_s: float | None = None) -> Any:
+        self.check("sync", "sync")
+        given = averaging.state_of(state)
+        async with self._timed(call, "sync", timeout_s):
+            attempts = self._life.running.attempts()
+            while True:
+                async with attempts as collectives:
+                    async with self._begun(collectives, call):
+                        await self.note("sync", given)
+                    found, _ = await shared_state.sync(collectives, state, call.place)
+                    return found
+
+    async def all_reduce(
+        self, call: Call, value: Any, options: ReduceOptions, *, timeout_s: float | None = None
+    ) -> Any:
+        self.check("all_reduce", "sum" if options.is_sum else "all_reduce", secure=options.secure)
+        call.codec = options.codec or ""
+        sums = SecureSum() if options.secure else None
+        async with self._timed(call, "all_reduce", timeout_s):
+            attempts = self._life.running.attempts()
+            while True:
+                async with attempts as collectives:
+                    async with self._begun(collectives, call):
+                        given = value
+                        if isinstance(value, FunctionType | MethodType):
+                            given = await asyncio.to_thread(value, collectives.rank, collectives.size)
+                        await self.note("all_reduce" if sums is None else "secure_all_reduce", given)
+                    if sums is None:
+                        return await collectives.all_reduce(given, options, call=call.place)
+                    party = Party(*self._life.roll())
+                    return await sums.run(collectives, party, given, options, call=call.place)
+
+    async def run(
+        self, name: str, call: Call, /, *args: Any, timeout_s: float | None = None, **kwargs: Any
+    ) -> Any:
+        """That operation of `Collectives`, which says what its arguments mean."""
+        given = _signature(name).bind(None, *args, **kwargs).arguments
+        root, to = given.get("root", 0), given.get("to")
+        if name in _BY_ONE:
+            _check_tag(given.get("tag", 0))
+            given["moved"] = call.note
+        else:
+            given["call"] = call.place
+            call.codec = given.get("codec") or ""
+        if name != "barrier":  # which shows nothing
+            self.check(name, "sum" if name in _REDUCTIONS and given.get("op", "sum") in SUMS else name)
+        value = given.get("value", given.get("values"))
+        del given["self"]
+        async with self._timed(call, name, timeout_s):
+            attempts = self._life.running.attempts(counts=name not in _BY_ONE)
+            while True:
+                async with attempts as collectives:
+                    # nobody but the one member waits for a message, and it goes on waiting
+                    async with self._beginning if name in _BY_ONE else self._begun(collectives, call):
+                        at_root = collectives.rank == root
+                        gives = at_root == _ROOT_GIVES.get(name, at_root) and collectives.rank != to
+                        if value is not None and gives:
+                            await self.note(name, value, root if name == "gather" else to)
+                    return await getattr(collectives, name)(**given)
+
+    async def _in_order(self) -> None:
+        """Until those that were called before have begun."""
+        async with self._beginning:
+            pass
+
+    @contextlib.asynccontextmanager
+    async def _timed(self, call: Call, name: str, timeout_s: float | None) -> AsyncIterator[None]:
+        """The call is under way in this block, for that long at most. Raises SettingError, CallTimeout."""
+        if timeout_s is not None and (not isinstance(timeout_s, Real) or math.isnan(timeout_s)):
+            raise SettingError(f"timeout_s is {timeout_s!r}: a number of seconds, or None to wait for ever")
+        timeout = asyncio.timeout(timeout_s)
+        call.name = name
+        self.calls.append(call)
+        try:
+            async with timeout:
+                yield
+        except TimeoutError as error:
+            if isinstance(error, DuetError) or not timeout.expired():
+                raise
+            raise CallTimeout(
+                f"{name} has not finished within {timeout_s:g} s: see group.status() for who is slow"
+            ) from None
+        finally:
+            self.calls.remove(call)
+
+    @contextlib.asynccontextmanager
+    async def _begun(self, collectives: Collectives, call: Call) -> AsyncIterator[None]:
+        """What comes before the first message of a call, in the order of the calls. The others wait for that
+        message: they are told where it does not come.
+        """
+        async with self._beginning:
+            try:
+                yield
+            except BaseException as error:
+                collectives.engine.abandon(str(call), _told(error))
+                raise
+
+    def check(self, name: str, as_what: str, *, secure: bool = False) -> None:
+        """Raises OperationRefused: `only` does not allow what shows as much as that operation, or as a secure
+        sum, which shows less.
+        """
+        allowed = self._only is None or as_what in self._only or (secure and "secure_sum" in self._only)
+        if self._only is not None and not allowed:
+            raise OperationRefused(
+                f"{name} is not among what this group allows here: only={tuple(sorted(self._only))}"
+            )
+
+    async def note(
+        self, name: str, value: Any, to: int | None = None, *, size_bytes: int | None = None
+    ) -> None:
+        """Write down that this member gives `value`, to all or to that rank. Raises AuditUnavailable."""
+        life, now = self._life, self._life.standing
+        if now is None:
+            raise LinkClosed("the group is closed")
+        names = [life.roster.entries[seat].name for seat in now.epoch.members]
+        if now.epoch.number != self._entered:
+            named = ", ".join(f"{rank} {member}" for rank, member in enumerate(names))
+            await self._records.connected(named, life.roster.verifier())
+            self._entered = now.epoch.number
+        others = [
+            f"{rank} {names[rank]}"
+            for rank, seat in enumerate(now.epoch.members)
+            if seat != now.me and to in (None, rank)
+        ]
+        await self._records.operation(name, ", ".join(others), value, now.epoch.number, size_bytes)
+
+
+def _told(error: BaseException) -> str:
+    """Why a call did not begin, for the other members: in no words that may hold what is this one's alone."""
+    if isinstance(error, AuditUnavailable):
+        return "its audit log cannot be written"
+    if isinstance(error, asyncio.CancelledError):
+        return INTERRUPTED
+    return type(error).__name__
+
+
+def _check_tag(tag: int) -> None:
+    """Tags below 0 are duetlink's own."""
+    if not isinstance(tag, SupportsIndex) or not 0 <= tag < 2**63:
+        raise SettingError(f"tag is {tag!r}: a whole number from 0 to 2**63 - 1, the same at both members")

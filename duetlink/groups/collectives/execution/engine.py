@@ -1,0 +1,400 @@
+"""Runs collective operations over a transport: one at a time, all members in the same order.
+
+Theory. One task for each other member reads what it sends and puts it where it is waited for, so that a
+sender never waits for a receiver's own sends. `walk.py` and `shared.py` say what is sent and taken when.
+
+Every piece carries the number of the operation in this epoch and a digest of the call; the first to each
+member also carries the call's text. Pieces of another digest under the number of the operation that runs,
+pieces that nobody waits for when it ends, and pieces of an operation that has ended, all mean that members
+have called different things. Where two members wait for each other, no piece would show it: who has waited
+for a second tells all what it has called. Whoever finds a difference tells all; so does
+whoever gives up. One word of it ends the operation everywhere. After that this engine is broken: which
+members had finished is something that only a new epoch can settle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from duetlink.base.again import again
+from duetlink.base.runtime.off_loop import off_loop
+from duetlink.errors import (
+    DuetError,
+    LinkClosed,
+    OperationAborted,
+    OperationMismatch,
+    PeerLost,
+    RemoteProtocolError,
+)
+from duetlink.groups.collectives.execution import frame
+from duetlink.groups.collectives.execution.ahead import Ahead
+from duetlink.groups.collectives.execution.frame import Abort, Called, Cause, Piece
+from duetlink.groups.collectives.execution.messages import Messages
+from duetlink.groups.collectives.execution.names import Names
+from duetlink.groups.collectives.execution.operation import Operation
+from duetlink.groups.collectives.execution.spare_memory import SpareMemory
+from duetlink.groups.collectives.execution.telling import Telling
+from duetlink.groups.collectives.execution.waiting import Waiting
+from duetlink.groups.collectives.execution.walk import Walk
+from duetlink.groups.collectives.execution.work import Work
+from duetlink.groups.links.transport import Message, Transport
+
+_REMEMBERED = 16  # operations that are kept for comparison with what comes late
+# Until a member tells whom it waits for what it has called: longer than what a round usually takes, and not
+# long for a person who waits for an error.
+WAIT_S = 1.0
+_TELLING_S = 1.0  # for a word to leave: whoever takes none for so long is about to be lost as well
+INTERRUPTED = "it was interrupted, or its time was over"
+
+
+class Engine:
+    """Belongs to the loop thread, from construction until `close`. One for each epoch."""
+
+    def __init__(self, transport: Transport, names: Sequence[str] = (), *, alone: bool = False) -> None:
+        """`alone`, at all members or at none: no membership tells who is lost, and no epoch follows. So
+        whoever sees a loss first tells all, and members tell a root that they have begun, which waits for it.
+        """
+        self.rank = transport.rank
+        self.size = transport.size
+        self.completed = 0  # operations that ended with a result here; the number of the one that runs
+        self.broken: DuetError | None = None
+        # of the call that runs: what is there, and what there will be as far as is known by now
+        self.done_bytes = 0
+        self.total_bytes = 0
+        self.sent_bytes = 0  # of arrays, as they travelled, since this engine was made
+        self.waiting = Waiting()
+        self.interruption = INTERRUPTED  # why what runs is cancelled, if it is: told to the others
+        self.names = Names(names)
+        self._alone = alone
+        self.transport = transport
+        self._turn = asyncio.Lock()  # fair: the order of the calls
+        self._running: Operation | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._woken = False  # whether this engine has cancelled what runs
+        self._spare = SpareMemory()
+        self._announced = 0  # operations before this number have been told to all, or need not be
+        self._sent_only: list[int] = []  # operations that others are waited for to begin
+        self._come = asyncio.Event()  # something has come from another member, or this is broken
+        self._asked = -1  # the latest operation that another member has told that it waits in
+        self._past: dict[int, Operation] = {}
+        self._wanted: dict[tuple[int, int], asyncio.Future[Message]] = {}
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        self._ahead = {rank: Ahead() for rank in others}
+        self.messages = Messages(self.rank, transport.send, self._check)
+        loop = asyncio.get_running_loop()
+        self._readers = [loop.create_task(self._read(rank)) for rank in others]
+        self._telling = Telling(transport, others)
+
+    @property
+    def awaited(self) -> tuple[int, ...]:
+        """Ranks that what runs here waits for; where some have not begun, those. Any thread may ask."""
+        awaited = self.waiting.ranks
+        silent = tuple(rank for rank in awaited if not self._has_begun(rank))
+        return silent or awaited
+
+    @property
+    def lateness(self) -> str:
+        """Whom what runs here waits for, in words. After a second of that all who wait have said so, and who
+        has said nothing is late.
+        """
+        if self._sent_only:
+            first = min(self._sent_only)
+            missing = [rank for rank, ahead in self._ahead.items() if ahead.latest < first]
+            return f"{self.names.have(missing)} not called it"
+        awaited = self.awaited
+        late = [rank for rank in awaited if not self._has_begun(rank)]
+        late = late or [rank for rank in self._ahead if not self._has_begun(rank)]
+        if late and self._announced <= self.completed:  # others may wait as well, and have not said so yet
+            return f"nothing has come from {', '.join(self.names[rank] for rank in late)}"
+        if late:
+            return f"{self.names.have(late)} not called it"
+        return f"{self.names.have(awaited)} called it, and not ended it" if awaited else "it is slow"
+
+    def _has_begun(self, rank: int) -> bool:
+        return self._ahead[rank].latest >= self.completed
+
+    async def close(self) -> None:
+        """End the readers; what runs or waits gets LinkClosed. Safe to call twice."""
+        self._break(LinkClosed("this group has been closed"))
+        for reader in self._readers:
+            reader.cancel()
+        await asyncio.gather(*self._readers, self._telling.wait_told(), return_exceptions=True)
+        async with self._turn:  # what ran has ended
+            pass
+
+    async def perform(self, work: Work) -> None:
+        """Run one operation, after those that were called before it.
+
+        When it is cancelled or fails, `work.taken` is as it was if that was asked for, nothing of it is
+        read or written any more, and all members have been told.
+
+        Raises:
+            OperationMismatch: members called different operations.
+            OperationAborted: another member gave up.
+            PeerLost: a member is gone.
+            RemoteProtocolError: a member sent what does not belong here.
+        """
+        self._check()
+        try:
+            async with self._turn:
+                self._check()
+                await self._run(work)
+        except asyncio.CancelledError:
+            self.abandon(work.operation.text, self.interruption)
+            raise
+
+    async def wait_begun(self, call: str) -> None:
+        """Until all others have begun the operation that has just ended here. Raises what ends this epoch.
+
+        A root only sends, so it ends a broadcast whether anybody takes it or not. Others' operations may run
+        meanwhile.
+        """
+        sequence = self.completed - 1
+        self._sent_only.append(sequence)
+        try:
+            while any(ahead.latest < sequence for ahead in self._ahead.values()):
+                self._check()
+                self._come.clear()
+                await self._come.wait()
+        except asyncio.CancelledError:
+            self.abandon(call, self.interruption)
+            raise
+        finally:
+            self._sent_only.remove(sequence)
+
+    async def _run(self, work: Work) -> None:
+        backup = await off_loop(work.taken.nbytes, self._spare.copy, work.taken) if work.restore else None
+        self._check()  # it may have ended meanwhile, and nothing would wake the operation
+        task = self._task = asyncio.current_task()
+        assert task is not None
+        cancelled_before = task.cancelling()
+        self._running = work.operation
+        self.total_bytes += work.taken.nbytes
+        done_bytes = self.done_bytes + work.taken.nbytes
+        try:
+            for rank in self._ahead:
+                self._compare(rank)
+            root = work.operation.root
+            if self._alone and root is not None and root != self.rank:
+                self._telling.tell(root, self._called(work.operation))
+            await (Walk(self, work).run() if work.walk is None else work.walk(work))
+            for rank, ahead in self._ahead.items():
+                if ahead.has_pieces(self.completed):
+                    self._differ(rank, self.completed)
+            self._past[self.completed] = work.operation
+            self._past.pop(self.completed - _REMEMBERED, None)
+            for ahead in self._ahead.values():
+                ahead.forget(self.completed)
+            self.completed += 1
+            self.done_bytes = done_bytes
+        except BaseException as error:
+            self._task = None
+            if backup is not None:
+                work.taken[...] = backup
+            if not isinstance(error, asyncio.CancelledError):
+                self.abandon(work.operation.text, error)
+            elif self.broken is not None and self._woken and task.uncancel() <= cancelled_before:
+                # not somebody's wish, but how this engine woke the operation
+                raise again(self.broken) from None
+            raise
+        finally:
+            self._spare.trim()
+            self._running = self._task = None
+            self._wanted.clear()
+
+    # -- what the others send ------------------------------------------------------------------------------
+
+    async def _read(self, of: int) -> None:
+        ahead = self._ahead[of]
+        try:
+            while True:
+                message = await self.transport.receive(of)
+                match frame.parse(message.head):
+                    case Piece() as piece:
+                        self._comes(of, piece.sequence)
+                        with contextlib.suppress(OperationMismatch):  # all know of it by now
+                            self._arrived(of, piece, message)
+                    case Called() as called:
+                        self._comes(of, called.sequence)
+                        with contextlib.suppress(OperationMismatch):
+                            self._heard(of, called)
+                    case Abort() as abort:
+                        self._told(of, abort)
+                    case letter:
+                        await self.messages.arrived(of, letter, message.body)
+                await ahead.wait_room()
+        except PeerLost as error:
+            await self._tell_loss(error)
+            self._break(error)
+        except RemoteProtocolError as error:
+            self._tell(Abort(Cause.GIVEN_UP, f"{self.names[of]} broke the protocol: {error}"))
+            self._break(error)
+        except DuetError as error:
+            self._break(error)
+        except Exception as error:  # a defect of ours must end what runs, not leave it waiting
+            text = f"{self.names[self.rank]} failed while it read: {type(error).__name__}: {error}"
+            self._tell(Abort(Cause.GIVEN_UP, text))
+            self._break(OperationAborted(text))
+
+    def _comes(self, of: int, sequence: int) -> None:
+        self._ahead[of].latest = max(self._ahead[of].latest, sequence)
+        self._come.set()
+
+    def _arrived(self, of: int, piece: Piece, message: Message) -> None:
+        if self.broken is not None:
+            return
+        self._note(of, piece)
+        if piece.sequence < self.completed:
+            self._differ(of, piece.sequence)
+        if piece.sequence == self.completed and self._running is not None:
+            self._compare(of)
+            waiting = self._wanted.pop((of, piece.part), None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message)
+                return
+        self._ahead[of].keep(piece, message)
+
+    def _heard(self, of: int, called: Called) -> None:
+        """That member has been waiting for this one: with reason, if both have called the same."""
+        if self.broken is not None:
+            return
+        past = self._past.get(called.sequence)
+        if called.sequence >= self.completed:
+            self._note(of, called)
+            self._compare(of)
+            self._asked = max(self._asked, called.sequence)
+            if self.waiting.ranks:
+                self._tell_who_asks()
+        elif past is not None and past.digest != called.digest:
+            self._note(of, called)
+            self._differ(of, called.sequence)
+
+    def _note(self, of: int, found: Piece | Called) -> None:
+        if not self._ahead[of].note(found):
+            raise RemoteProtocolError(f"{self.names[of]} sent two operations under one number")
+
+    def announce(self) -> None:
+        """Tell all, once, what this member has called and waits in: whom it waits for, so that it can see
+        whether it has called the same; and the others, so that they can tell who is late.
+        """
+        if self._running is not None and self.broken is None and self._announced <= self.completed:
+            self._announced = self.completed + 1
+            self._telling.tell_all(self._called(self._running))
+
+    def _called(self, operation: Operation) -> bytes:
+        return Called(self.completed, operation.digest, operation.text).to_wire()
+
+    def _tell_who_asks(self) -> None:
+        """Others know who is late only if all who wait say so, however short they have waited."""
+        if self._asked == self.completed:
+            self.announce()
+
+    async def take(self, of: int, part: int) -> Message:
+        """The next piece of the operation that runs, from that member, of that part."""
+        if (message := self._ahead[of].take(self.completed, part)) is not None:
+            return message
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._wanted[of, part] = future
+        timer = asyncio.get_running_loop().call_later(WAIT_S, self.announce)
+        self.waiting.begin(of)
+        self._tell_who_asks()
+        try:
+            return await future
+        finally:
+            self.waiting.end(of)
+            timer.cancel()
+
+    def _compare(self, of: int) -> None:
+        """Raise unless what that member has told of the operation that runs fits it."""
+        known = self._ahead[of].calls.get(self.completed)
+        if known is not None and self._running is not None and known[0] != self._running.digest:
+            self._differ(of, self.completed)
+
+    def _differ(self, of: int, sequence: int) -> NoReturn:
+        """That member called something else as its operation of this number."""
+        mine = self._running if sequence == self.completed else self._past.get(sequence)
+        self.differ(of, self._ahead[of].calls[sequence][1], mine)
+
+    def differ(self, of: int, theirs: str, mine: Operation | None) -> NoReturn:
+        """That member called something else than `mine`. Tells all, and raises OperationMismatch."""
+        ours = mine.text if mine is not None else "an operation that has ended"
+        pair = sorted([(self.rank, ours), (of, theirs or "an operation of another form")])
+        calls = "; ".join(f"{self.names[rank]}: {text}" for rank, text in pair)
+        error = OperationMismatch(
+            f"the members called different operations. {calls}. Call the same ones, in the same order"
+        )
+        self._tell(Abort(Cause.MISMATCH, str(error)))
+        self._break(error)
+        raise error
+
+    # -- endings -------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self.broken is not None:
+            raise again(self.broken)
+
+    def abandon(self, call: str, error: BaseException | str) -> None:
+        """End this epoch's operations, here and everywhere, because of what a call has met."""
+        if self.broken is not None:
+            return
+        text = f"{self.names[self.rank]} gave up {call}: {_why(error)}"
+        if isinstance(error, OperationMismatch):
+            self._tell(Abort(Cause.MISMATCH, str(error)))
+        elif isinstance(error, PeerLost):
+            self._tell_of(error)
+        elif not isinstance(error, LinkClosed):
+            self._tell(Abort(Cause.GIVEN_UP, text))
+        self._break(error if isinstance(error, DuetError) else OperationAborted(text))
+
+    def _told(self, of: int, abort: Abort) -> None:
+        if abort.cause is Cause.MISMATCH:
+            self._break(OperationMismatch(abort.text))
+        elif abort.cause is Cause.LOST and self._alone and abort.rank in self._ahead:
+            text = f"{abort.text} (told by {self.names[of]})"
+            (name,) = self.names.alone([abort.rank])
+            self._break(PeerLost(text, rank=abort.rank, name=name))
+        else:
+            self._break(OperationAborted(f"{abort.text} (told by {self.names[of]})"))
+
+    def _tell(self, abort: Abort) -> None:
+        """Tell all others, unless the engine is broken already, which somebody has told."""
+        if self.broken is None:
+            self._telling.tell_all(abort.to_wire())
+
+    def _tell_of(self, loss: PeerLost) -> None:
+        if self._alone and loss.rank is not None:
+            self._tell(Abort(Cause.LOST, str(loss), loss.rank))
+
+    async def _tell_loss(self, loss: PeerLost) -> None:
+        """Returns when the others know of it, before this member can end as well, and be taken for it."""
+        self._tell_of(loss)
+        await self._telling.wait_told(_TELLING_S)
+
+    def _break(self, error: DuetError) -> None:
+        """Nothing runs here any more. What does run ends with this error; the first one counts."""
+        if self.broken is not None:
+            return
+        self.broken = error
+        self._come.set()
+        for ahead in self._ahead.values():
+            ahead.clear()
+        if self._task is not None and self._task is not _current_task():
+            self._woken = True
+            self._task.cancel()
+        self.messages.fail(error)
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # the loop has ended
+        return None
+
+
+def _why(error: BaseException | str) -> str:
+    if isinstance(error, str):
+        return error
+    return f"{type(error).__name__}: {error}" if isinstance(error, DuetError) else type(error).__name__

@@ -1,0 +1,267 @@
+"""Messages from one member to another, by tag, beside the collective operations.
+
+A small message travels with its offer. Of a large one only the offer does; its content follows when the
+receiver asks for it, so that what nobody has asked for takes up no memory here, and blocks nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, RemoteProtocolError
+from duetlink.groups.collectives.execution.frame import Frame, Kind, Numbered, Offer
+
+EAGER_BYTES = 64 * 1024  # about what a link's buffers take anyway; a round trip saved for the small
+CONTENT_BYTES = 1024 * 1024
+MAX_FORM_BYTES = 8 * 1024 * 1024
+MAX_WAITING = 1024  # offers of one member that nobody has received yet; then it is read no further
+
+
+Moved = Callable[[int, int], None]  # bytes of a message that have moved, of how many
+
+
+class SendTo(Protocol):
+    """`Transport.send`."""
+
+    def __call__(self, to: int, head: bytes, body: memoryview) -> Awaitable[None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """An offer that has been received: answer it with `accept` or `refuse`."""
+
+    of: int
+    offer: Offer
+    body: memoryview
+
+    @property
+    def form(self) -> bytes:
+        return bytes(self.body[: self.offer.form_bytes])
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the content, without the form."""
+        return self.offer.size_bytes - self.offer.form_bytes
+
+    @property
+    def is_eager(self) -> bool:
+        return self.offer.size_bytes <= EAGER_BYTES
+
+
+@dataclass(slots=True)
+class _Landing:
+    """Where the content of an accepted letter goes; None once nobody waits for it any more."""
+
+    into: memoryview | None
+    left_bytes: int
+    done: asyncio.Future[None]
+    moved: Moved | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    of: int | None
+    tag: int
+    future: asyncio.Future[Letter]
+
+    def fits(self, letter: Letter) -> bool:
+        return self.tag == letter.offer.tag and self.of in (None, letter.of) and not self.future.done()
+
+
+class Messages:
+    """Belongs to the loop thread. `check` raises once the epoch has come to an end."""
+
+    def __init__(self, rank: int, send: SendTo, check: Callable[[], None]) -> None:
+        self._rank = rank
+        self._send = send
+        self._check = check
+        self._numbers = itertools.count()
+        self._waiting: dict[int, list[Letter]] = {}
+        self._arrivals: list[Letter] = []  # the same letters, in the order of their arrival
+        self._wishes: list[_Wish] = []
+        self._answers: dict[tuple[int, int], asyncio.Future[bool]] = {}
+        self._landings: dict[tuple[int, int], _Landing] = {}
+        self._room = asyncio.Event()
+        self._failed = False
+
+    async def send(
+        self, to: int, tag: int, form: bytes, content: memoryview, moved: Moved | None = None
+    ) -> None:
+        """Send a message. A large one waits until it is received.
+
+        Cancelled before that, it is taken back.
+
+        Raises:
+            OperationMismatch: the receiver waits for something of another form.
+        """
+        self._check()
+        if len(form) > MAX_FORM_BYTES:
+            raise LimitExceeded(
+                f"the form of a message takes {len(form)} bytes; {MAX_FORM_BYTES} are allowed"
+            )
+        offer = Offer(next(self._numbers) % 2**32, tag, len(form) + len(content), len(form))
+        if offer.size_bytes <= EAGER_BYTES:
+            await self._send(to, offer.to_wire(), memoryview(b"".join((form, content))))
+            return
+        key = to, offer.number
+        answer = self._answers[key] = asyncio.get_running_loop().create_future()
+        try:
+            await self._send(to, offer.to_wire(), memoryview(form))
+            if not await answer:
+                raise OperationMismatch(
+                    f"rank {to} refused a message with tag {tag}: it waits for another form"
+                )
+            head = Numbered(Kind.CONTENT, offer.number).to_wire()
+            for start in range(0, len(content), CONTENT_BYTES):
+                await self._send(to, head, content[start : start + CONTENT_BYTES])
+                if moved is not None:
+                    moved(min(start + CONTENT_BYTES, len(content)), len(content))
+        except asyncio.CancelledError:
+            with contextlib.suppress(DuetError):
+                await self._send(to, Numbered(Kind.WITHDRAWAL, offer.number).to_wire(), memoryview(b""))
+            raise
+        finally:
+            del self._answers[key]
+
+    async def receive(self, of: int | None, tag: int) -> Letter:
+        """The next letter with that tag, of that member or of any.
+
+        A small one that had arrived is there also after the epoch's end: its sender may have left since.
+        """
+        wish = _Wish(of, tag, asyncio.get_running_loop().create_future())
+        for letter in self._arrivals:
+            if wish.fits(letter):
+                self._forget(letter)
+                return letter
+        self._check()
+        self._wishes.append(wish)
+        try:
+            return await wish.future
+        except asyncio.CancelledError:
+            if wish.future.done() and not wish.future.cancelled() and wish.future.exception() is None:
+                self._deliver(wish.future.result())  # it had come in the same moment
+            raise
+        finally:
+            with contextlib.suppress(ValueError):
+                self._wishes.remove(wish)
+
+    async def accept(self, letter: Letter, into: memoryview, moved: Moved | None = None) -> None:
+        """Take the content of a letter into memory of its size."""
+        if letter.is_eager:
+            into[:] = letter.body[letter.offer.form_bytes :]
+            return
+        self._check()
+        if letter.size_bytes == 0:  # all of it was form
+            await self._answer(letter, refused=False)
+            return
+        done = asyncio.get_running_loop().create_future()
+        landing = _Landing(into, letter.size_bytes, done, moved)
+        self._landings[letter.of, letter.offer.number] = landing
+        try:
+            await self._answer(letter, refused=False)
+            await done
+        finally:
+            landing.into = None
+
+    async def refuse(self, letter: Letter) -> None:
+        """Let the sender know that nobody takes this."""
+        if not letter.is_eager:
+            await self._answer(letter, refused=True)
+
+    async def arrived(self, of: int, found: Frame, body: memoryview) -> None:
+        """Whatever concerns messages, as it was received from that member.
+
+        Raises:
+            RemoteProtocolError: it is not what that member may send now.
+        """
+        if self._failed and not (isinstance(found, Offer) and self._is_kept(of, found)):
+            return
+        match found:
+            case Offer():
+                body = body.cast("B")
+                self._check_offer(found, body)
+                self._deliver(Letter(of, found, body))
+                while len(self._waiting.get(of, ())) > MAX_WAITING and not self._failed:
+                    self._room.clear()
+                    await self._room.wait()
+            case Numbered(Kind.GRANT):
+                answer = self._answers.get((of, found.number))
+                if answer is not None and not answer.done():  # else it crossed with a withdrawal
+                    answer.set_result(not found.refused)
+            case Numbered(Kind.WITHDRAWAL):
+                self._withdraw(of, found.number)
+            case Numbered(Kind.CONTENT):
+                self._land(of, found.number, body)
+
+    def fail(self, error: DuetError) -> None:
+        """Whoever waits for anything gets this error."""
+        self._failed = True
+        waiting: list[asyncio.Future[Letter] | asyncio.Future[bool] | asyncio.Future[None]] = []
+        waiting += [wish.future for wish in self._wishes]
+        waiting += list(self._answers.values())
+        waiting += [landing.done for landing in self._landings.values() if landing.into is not None]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)
+        for letter in [letter for letter in self._arrivals if not letter.is_eager]:
+            self._forget(letter)  # its content can no longer be asked for
+        self._room.set()
+
+    def _is_kept(self, of: int, offer: Offer) -> bool:
+        """Whether a letter that comes after the epoch's end is kept for a late `receive`."""
+        return offer.size_bytes <= EAGER_BYTES and len(self._waiting.get(of, ())) < MAX_WAITING
+
+    def _check_offer(self, offer: Offer, body: memoryview) -> None:
+        if offer.form_bytes > MAX_FORM_BYTES:
+            raise LimitExceeded(f"the form of a message takes {offer.form_bytes} bytes")
+        expected = offer.size_bytes if offer.size_bytes <= EAGER_BYTES else offer.form_bytes
+        if len(body) != expected:
+            raise RemoteProtocolError(f"an offer with {len(body)} bytes, where {expected} were announced")
+
+    def _deliver(self, letter: Letter) -> None:
+        for wish in self._wishes:
+            if wish.fits(letter):
+                wish.future.set_result(letter)
+                return
+        self._waiting.setdefault(letter.of, []).append(letter)
+        self._arrivals.append(letter)
+
+    def _forget(self, letter: Letter) -> None:
+        self._waiting[letter.of].remove(letter)
+        self._arrivals.remove(letter)
+        self._room.set()
+
+    def _withdraw(self, of: int, number: int) -> None:
+        for letter in self._waiting.get(of, ()):
+            if letter.offer.number == number:
+                self._forget(letter)
+                return
+        landing = self._landings.pop((of, number), None)
+        if landing is not None and not landing.done.done():
+            landing.done.set_exception(OperationMismatch(f"rank {of} has taken its message back"))
+
+    def _land(self, of: int, number: int, body: memoryview) -> None:
+        landing = self._landings.get((of, number))
+        if landing is None or len(body) > landing.left_bytes:
+            raise RemoteProtocolError(
+                f"rank {of} sent {len(body)} bytes of a message that were not asked for"
+            )
+        if landing.into is not None:
+            start = len(landing.into) - landing.left_bytes
+            landing.into[start : start + len(body)] = body.cast("B")
+        landing.left_bytes -= len(body)
+        if landing.moved is not None and landing.into is not None:
+            landing.moved(len(landing.into) - landing.left_bytes, len(landing.into))
+        if landing.left_bytes == 0:
+            del self._landings[of, number]
+            if not landing.done.done():
+                landing.done.set_result(None)
+
+    async def _answer(self, letter: Letter, *, refused: bool) -> None:
+        head = Numbered(Kind.GRANT, letter.offer.number, refused).to_wire()
+        await self._send(letter.of, head, memoryview(b""))

@@ -1,0 +1,42 @@
+"""Words of one member to the others beside the pieces of operations: nobody waits for them to leave."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Collection
+
+from duetlink.errors import DuetError
+from duetlink.groups.links.transport import Transport
+
+_NOTHING = memoryview(b"")
+
+
+class Telling:
+    """Belongs to the loop thread, from construction until `close`."""
+
+    def __init__(self, transport: Transport, others: Collection[int]) -> None:
+        """`others` are the ranks that `tell_all` tells."""
+        self._transport = transport
+        self._others = others
+        self._sayings: set[asyncio.Task[None]] = set()
+
+    def tell(self, to: int, head: bytes) -> None:
+        """Tell one member, if it is there."""
+
+        async def send() -> None:
+            with contextlib.suppress(DuetError):
+                await self._transport.send(to, head, _NOTHING)
+
+        task = asyncio.ensure_future(send())
+        self._sayings.add(task)
+        task.add_done_callback(self._sayings.discard)
+
+    def tell_all(self, head: bytes) -> None:
+        for rank in self._others:
+            self.tell(rank, head)
+
+    async def wait_told(self, limit_s: float | None = None) -> None:
+        """Until every word has left, or the time is over."""
+        if self._sayings:
+            await asyncio.wait(list(self._sayings), timeout=limit_s)

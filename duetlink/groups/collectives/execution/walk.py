@@ -1,0 +1,147 @@
+"""The way of one operation through its schedule, by messages; `shared.py` has the one through memory.
+
+Theory. A round needs no tasks of its own: send, then take what has arrived. A large array walks the schedule
+in parts, a few at a time (`layout.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn, Protocol
+
+import numpy as np
+
+from duetlink.base.runtime.off_loop import off_loop
+from duetlink.errors import OperationMismatch, RemoteProtocolError, UnknownCodec
+from duetlink.groups.collectives.execution.elements import Array
+from duetlink.groups.collectives.execution.frame import Piece
+from duetlink.groups.collectives.execution.names import Names
+from duetlink.groups.collectives.execution.work import Work
+from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Send
+from duetlink.groups.links.transport import Message, Transport
+
+# Parts under way at once: while one is added, others are sent and received.
+_PARTS = 4
+# As for `off_loop` in general, but for codecs, of which many do 100 MB/s.
+_CODEC_BYTES = 32 * 1024
+
+
+class Walked(Protocol):
+    """What a walk needs of the engine."""
+
+    transport: Transport
+    completed: int  # the number of the operation that runs
+    done_bytes: int
+    sent_bytes: int
+    names: Names
+
+    async def take(self, of: int, part: int) -> Message: ...
+
+
+class Walk:
+    """That of one operation at one member. Belongs to the loop thread."""
+
+    def __init__(self, engine: Walked, work: Work) -> None:
+        self._engine = engine
+        self._work = work
+        self._introduced: set[int] = set()  # the ranks that have been told what was called
+        self._encodes = True  # until a piece has not become smaller
+
+    async def run(self) -> None:
+        """Returns when this member has sent and received what the schedule says."""
+        work = self._work
+        parts = max(work.given_layout.parts, work.taken_layout.parts)
+        if parts == 1:
+            await self._walk_part(0)
+            return
+        todo = iter(range(parts))
+
+        async def walk_some() -> None:
+            for part in todo:
+                await self._walk_part(part)
+                self._engine.done_bytes += work.taken.nbytes // parts
+
+        walkers = [asyncio.ensure_future(walk_some()) for _ in range(min(_PARTS, parts))]
+        try:
+            await asyncio.gather(*walkers)
+        finally:
+            for walker in walkers:
+                walker.cancel()
+            await asyncio.gather(*walkers, return_exceptions=True)
+
+    async def _walk_part(self, part: int) -> None:
+        for round_ in self._work.schedule.rounds:
+            await self._send_all(part, round_)
+            for receive in round_.receives:
+                await self._receive(part, receive)
+
+    async def _send_all(self, part: int, round_: Round) -> None:
+        if len(round_.sends) < 2:
+            for send in round_.sends:
+                await self._send(part, send)
+            return
+        sends = [asyncio.ensure_future(self._send(part, send)) for send in round_.sends]
+        try:
+            await asyncio.gather(*sends)
+        finally:
+            for sending in sends:
+                sending.cancel()
+            await asyncio.gather(*sends, return_exceptions=True)
+
+    async def _send(self, part: int, send: Send) -> None:
+        work, engine = self._work, self._engine
+        for start, stop in work.given_layout.pieces(part, send.blocks):
+            body = await self._body(work.given[start:stop])
+            call = ""
+            if send.to not in self._introduced:  # not before: another part may be ready earlier
+                self._introduced.add(send.to)
+                call = work.operation.text
+            head = Piece(engine.completed, part, work.operation.digest, call).to_wire()
+            await engine.transport.send(send.to, head, body)
+            engine.sent_bytes += body.nbytes
+
+    async def _body(self, piece: Array) -> memoryview:
+        """What travels of a piece."""
+        encoding = self._work.encoding
+        if encoding is not None and self._encodes and piece.nbytes:
+            encoded = await off_loop(piece.nbytes, encoding.encode, piece, least_bytes=_CODEC_BYTES)
+            if encoded is not None:
+                return memoryview(encoded)
+            self._encodes = False
+        return piece.view(np.uint8).data
+
+    async def _receive(self, part: int, receive: Receive) -> None:
+        work = self._work
+        for start, stop in work.taken_layout.pieces(part, receive.blocks):
+            message = await self._engine.take(receive.of, part)
+            mine = work.taken[start:stop]
+            theirs = await self._decoded(receive.of, message.body, mine)
+            if receive.how is How.REPLACE:
+                mine[...] = theirs
+                continue
+            assert work.combine is not None
+            left, right = (theirs, mine) if receive.how is How.LEFT else (mine, theirs)
+            await off_loop(mine.nbytes, work.combine, left, right, mine)
+
+    async def _decoded(self, of: int, body: memoryview, mine: Array) -> Array:
+        """What has travelled, of the form of `mine`."""
+        if len(body) == mine.nbytes:
+            return np.frombuffer(body, mine.dtype)
+        encoding = self._work.encoding
+        if encoding is None:
+            self._wrong_size(of, len(body), mine.nbytes)
+        try:
+            found: Array = await off_loop(
+                mine.nbytes, encoding.decode, body, mine.nbytes, least_bytes=_CODEC_BYTES
+            )
+        except (RemoteProtocolError, UnknownCodec) as error:
+            raise RemoteProtocolError(f"{self._engine.names[of]}: {error}") from None
+        return found
+
+    def _wrong_size(self, of: int, found: int, expected: int) -> NoReturn:
+        operation = self._work.operation
+        name = self._engine.names[of]
+        text = f"{name} sent {found} bytes in {operation.text}, where {expected} were expected"
+        if operation.kind == "all_to_all":  # the only one whose digest does not cover the sizes
+            raise OperationMismatch(f"{text}; the sizes that two members give for each other must be equal")
+        raise RemoteProtocolError(text)

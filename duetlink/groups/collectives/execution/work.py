@@ -1,0 +1,28 @@
+"""One collective operation as the engine runs it: what was called, on which arrays, by which schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from duetlink.groups.collectives.execution.elements import Array, Combine
+from duetlink.groups.collectives.execution.encoding import Encoding
+from duetlink.groups.collectives.execution.layout import Layout
+from duetlink.groups.collectives.execution.operation import Operation
+from duetlink.groups.collectives.schedules.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that one operation needs. Sends read `given`, receives write `taken`: often the same array."""
+
+    operation: Operation
+    schedule: Schedule
+    given: Array
+    taken: Array
+    given_layout: Layout
+    taken_layout: Layout
+    combine: Combine | None = None
+    walk: Callable[[Work], Awaitable[None]] | None = None  # another way than to walk the schedule
+    restore: bool = False  # whether `taken` is to be as it was if the operation fails
+    encoding: Encoding | None = None  # for what travels

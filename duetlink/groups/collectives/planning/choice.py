@@ -1,0 +1,156 @@
+"""Which algorithm, in which order of the members: the quickest that the links' figures predict."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from duetlink.base.quantities import rate_text
+from duetlink.errors import SettingError
+from duetlink.groups.collectives.execution.layout import FRAME_BYTES, Whole
+from duetlink.groups.collectives.planning.costs import Costs, predicted_s
+from duetlink.groups.collectives.planning.order import ring_order
+from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS, BY_MEMBER, schedule
+
+# The way through memory that all map: two waits, and about six times the array through memory.
+SHARED = "shared"
+SHARED_KINDS = frozenset(ALGORITHMS) - {"all_to_all"}  # whose members do not know each other's sizes
+SHARED_S = 100e-6
+SHARED_S_PER_BYTE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One algorithm in one order, and the seconds that are predicted for it."""
+
+    algorithm: str
+    order: tuple[int, ...]
+    predicted_s: float
+
+
+class Choice:
+    """Chooses by one epoch's figures. Members with equal figures choose the same."""
+
+    def __init__(self, costs: Costs, *, shared: bool = False) -> None:
+        """`shared` where all members map each other's memory."""
+        self.costs = costs
+        self._shared = shared
+        self._natural = tuple(range(costs.size))
+        self.best = functools.lru_cache(maxsize=256)(self._best)
+        self.best_by_messages = functools.lru_cache(maxsize=256)(self._best_by_messages)
+
+    @functools.cached_property
+    def ring(self) -> tuple[int, ...]:
+        """The order in which the members pass things around."""
+        return ring_order(self.costs)
+
+    def candidates(self, kind: str, size_bytes: int, root: int = 0) -> list[Candidate]:
+        """All that could be chosen, in the order of the table of algorithms.
+
+        `size_bytes` is that of the whole array: of an all-gather, what each has in the end.
+        """
+        shared = []
+        if self._shared and kind in SHARED_KINDS:
+            shared = [Candidate(SHARED, self._natural, size_bytes * SHARED_S_PER_BYTE + SHARED_S)]
+        both = [self._natural] if self.ring == self._natural else [self._natural, self.ring]
+        return shared + [
+            Candidate(name, order, self._predicted_s(kind, name, order, size_bytes, root))
+            for name in ALGORITHMS[kind]
+            for order in ([self.ring] if name == "ring" else both)
+        ]
+
+    def check(self, kind: str, algorithm: str | None) -> None:
+        """Raise SettingError if no group has that algorithm for that operation."""
+        if algorithm not in (None, SHARED, *ALGORITHMS[kind]):
+            raise _no_algorithm(kind, algorithm)
+
+    def explain(self, kind: str, size_bytes: int) -> Explanation:
+        """What would be chosen for an array of that size, and what else there is."""
+        if kind not in ALGORITHMS:
+            raise SettingError(f"no operation {kind!r}; there are {', '.join(ALGORITHMS)}")
+        candidates = tuple(self.candidates(kind, size_bytes))
+        return Explanation(kind, size_bytes, candidates, self.best(kind, size_bytes), self.costs)
+
+    def _best(self, kind: str, size_bytes: int, root: int = 0, algorithm: str | None = None) -> Candidate:
+        """The first of the quickest, of those with that name if one is given; shared memory if there is."""
+        found = self.candidates(kind, size_bytes, root)
+        named = [candidate for candidate in found if algorithm in (None, candidate.algorithm)]
+        if not named:
+            raise _no_algorithm(kind, algorithm)
+        return min(named, key=lambda candidate: (candidate.algorithm != SHARED, candidate.predicted_s))
+
+    def _best_by_messages(self, kind: str, size_bytes: int, algorithm: str | None = None) -> Candidate:
+        """The same, of those that send messages although there may be shared memory."""
+        if algorithm is not None:
+            return self.best(kind, size_bytes, 0, algorithm)
+        found = [each for each in self.candidates(kind, size_bytes) if each.algorithm != SHARED]
+        return min(found, key=lambda candidate: candidate.predicted_s)
+
+    def _predicted_s(self, kind: str, name: str, order: tuple[int, ...], size_bytes: int, root: int) -> float:
+        schedules = [schedule(kind, name, rank, order, root) for rank in range(len(order))]
+        if kind in BY_MEMBER:
+            parts = max(1, -(-size_bytes // (FRAME_BYTES * len(order))))
+        else:
+            parts = Whole.of(size_bytes, 1, schedules[0].blocks).parts
+        return predicted_s(schedules, size_bytes, parts, self.costs)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an operation runs as it does: every candidate with its predicted time. `str()` is a table."""
+
+    kind: str
+    size_bytes: int
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate
+    costs: Costs  # what it was predicted from
+    codecs: Mapping[str, float] = field(default_factory=dict)  # seconds predicted for sums with one
+    auto: str = ""  # which of them codec="auto" would take
+    why_auto: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind} of {self.size_bytes:,} bytes among {len(self.chosen.order)} members"]
+        width = max(len(_order(candidate)) for candidate in self.candidates)
+        lines.append(f"  {'algorithm':<10} {'order':<{width}} {'predicted':>12}")
+        for candidate in self.candidates:
+            mark = ">" if candidate == self.chosen else " "
+            predicted = f"{candidate.predicted_s * 1000:,.2f} ms"
+            lines.append(f"{mark} {candidate.algorithm:<10} {_order(candidate):<{width}} {predicted:>12}")
+        for name, s in self.codecs.items():
+            mark = ">" if name == self.auto else " "
+            lines.append(f"{mark} codec {name:<8} {s * 1000:>{width + 9},.2f} ms")
+        if self.auto:
+            lines.append(f'  codec "auto" takes {self.auto}: {self.why_auto}')
+        if self.chosen.algorithm != SHARED:
+            lines += _links(self.costs, self.size_bytes)
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _no_algorithm(kind: str, algorithm: str | None) -> SettingError:
+    return SettingError(f"{kind} has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS[kind])}")
+
+
+def _order(candidate: Candidate) -> str:
+    return "-".join(map(str, candidate.order))
+
+
+def _links(costs: Costs, size_bytes: int) -> list[str]:
+    """What the prediction rests on: the slowest link, and how many are relayed or not measured."""
+    pairs = [(a, b) for a in range(costs.size) for b in range(costs.size) if a != b]
+    if not pairs:
+        return []
+    of, to = max(pairs, key=lambda pair: costs.link(*pair).seconds(size_bytes))
+    slowest = costs.link(of, to)
+    by = f"by {slowest.path}, " if slowest.path else ""
+    lines = [
+        f"  slowest link: {of} to {to}, {by}{slowest.latency_s * 1000:,.1f} ms, "
+        f"{rate_text(slowest.rate_bytes_per_s)}" + ("" if slowest.measured else " (not measured)")
+    ]
+    if relayed := sum(costs.link(*pair).relayed for pair in pairs):
+        lines.append(f"  relayed: {relayed} of {len(pairs)} directions")
+    if unknown := sum(not costs.link(*pair).measured for pair in pairs):
+        lines.append(f"  not measured: {unknown} of {len(pairs)} directions, which are guesses")
+    return lines

@@ -1,0 +1,296 @@
+"""Operations of members on one host, in memory that all of them map: no socket carries an array.
+
+Theory. A chunk of the array goes through three steps: each copies its part into its own memory; each reduces
+its n-th of the chunk from the memory of all, in the order of the ranks; each copies the result from the
+memory of all. Two waits for each other lie between. Of a small array each reduces all of it by itself, which
+spares one wait. All see the same bits, since the order is the same everywhere.
+
+An operation is a generator that works, and yields what it waits for: a question to every other member's
+memory. Who drives it looks at the others' words: a small operation is driven on the loop, which goes on in
+between; a large one by a thread, which can pause for less than the millisecond that a loop's timers have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+import numpy as np
+
+from duetlink.base.runtime.own_threads import OwnThreads
+from duetlink.groups.collectives.execution.elements import Array, Combine
+from duetlink.groups.collectives.execution.engine import WAIT_S, Engine
+from duetlink.groups.collectives.execution.layout import Blocks
+from duetlink.groups.collectives.execution.work import Work
+from duetlink.groups.collectives.same_host.host_memory import ROOM_BYTES, Memory
+
+Ready = Callable[[Memory], bool]
+Walk = Iterator[Ready]
+
+# A chunk up to this size is reduced by everybody: n times the work, but one wait less (some 50 µs).
+_SMALL_BYTES = 32 * 1024
+# From this size on a thread drives: its work would keep the loop from others for longer than the way there.
+_THREAD_BYTES = 128 * 1024
+# What is added at once: stays in a core's cache between the additions.
+_BLOCK_BYTES = 256 * 1024
+_SPIN_S = 50e-6  # others are seldom later, if every member has a core
+_TURNS_S = 0.003  # then the loop takes turns; afterwards it pauses
+_PAUSE_S = 0.002
+_THREAD_PAUSES_S = (50e-6, 50e-6, 100e-6, 200e-6, 500e-6)
+_ALIGNED_BYTES = 64
+
+
+class _Differs(Exception):
+    """Ends a walk, which may be on another thread than the engine's; never leaves this file."""
+
+    def __init__(self, rank: int, text: str) -> None:
+        self.rank = rank
+        self.text = text
+
+
+class SharedOperations:
+    """Walks the operations of one epoch through shared memory. Belongs to the loop thread."""
+
+    def __init__(self, engine: Engine, mine: Memory, others: Sequence[Memory | None]) -> None:
+        self._engine = engine
+        self._mine = mine
+        self._all = [memory if memory is not None else mine for memory in others]
+        self._others = [(rank, memory) for rank, memory in enumerate(others) if memory is not None]
+        self._chunk = 0  # how many this epoch has had
+        self._thread = OwnThreads(1, "duetlink-group")
+
+    def close(self) -> None:
+        """Unmap everything. No operation runs any more. Safe to call twice."""
+        self._thread.shutdown()
+        for memory in self._all:
+            memory.close()
+
+    def way(self, kind: str, root: int | None) -> Callable[[Work], Awaitable[None]]:
+        """How an operation of that kind goes."""
+        walks: dict[str, Callable[[Work], Walk]] = {
+            "all_reduce": lambda work: self._reduce(work, root),
+            "reduce": lambda work: self._reduce(work, root),
+            "broadcast": lambda work: self._broadcast(work, root or 0),
+            "all_gather": lambda work: self._gather(work, root),
+            "gather": lambda work: self._gather(work, root),
+            "scatter": lambda work: self._scatter(work, root or 0),
+            "reduce_scatter": self._reduce_scatter,
+            "barrier": lambda work: self._meet(work, []),
+        }
+        return lambda work: self._drive(work, walks[kind](work))
+
+    # -- who drives ----------------------------------------------------------------------------------------
+
+    async def _drive(self, work: Work, walk: Walk) -> None:
+        try:
+            if work.taken.nbytes < _THREAD_BYTES:
+                for ready in walk:
+                    await self._wait(ready)
+            else:
+                await self._drive_in_thread(walk)
+        except _Differs as found:
+            self._engine.differ(found.rank, found.text, work.operation)
+
+    async def _wait(self, ready: Ready) -> None:
+        """Until that is so of all others."""
+        late = self._late(ready, self._others)
+        began_s = time.monotonic()
+        awaited: list[int] = []
+        told = False
+        try:
+            while late:
+                os.sched_yield()
+                waited_s = time.monotonic() - began_s
+                if waited_s > _SPIN_S:
+                    awaited = self._await(awaited, late)
+                    await asyncio.sleep(0 if waited_s < _TURNS_S else _PAUSE_S)
+                late = self._late(ready, late)
+                if waited_s > WAIT_S and not told:
+                    told = True
+                    self._engine.announce()
+        finally:
+            self._await(awaited, [])
+
+    async def _drive_in_thread(self, walk: Walk) -> None:
+        loop = asyncio.get_running_loop()
+        stop = threading.Event()
+        future = loop.run_in_executor(self._thread, self._walk_blocking, walk, stop, loop)
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError:
+            stop.set()
+            while not future.done():  # until then it writes
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([future])
+            if not future.cancelled():
+                future.exception()  # nobody else asks
+            raise
+
+    def _walk_blocking(self, walk: Walk, stop: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
+        for ready in walk:
+            late = self._late(ready, self._others)
+            began_s = time.monotonic()
+            pauses = iter(_THREAD_PAUSES_S)
+            awaited: list[int] = []
+            told = False
+            while late and not stop.is_set():
+                waited_s = time.monotonic() - began_s
+                if waited_s < _SPIN_S:
+                    os.sched_yield()
+                else:
+                    awaited = self._await(awaited, late)
+                    time.sleep(next(pauses, _THREAD_PAUSES_S[-1]))
+                late = self._late(ready, late)
+                if waited_s > WAIT_S and not told:
+                    told = True
+                    loop.call_soon_threadsafe(self._engine.announce)
+            self._await(awaited, [])
+            if stop.is_set():
+                return
+
+    def _late(self, ready: Ready, others: list[tuple[int, Memory]]) -> list[tuple[int, Memory]]:
+        return [(rank, memory) for rank, memory in others if not ready(memory)]
+
+    def _await(self, before: list[int], late: list[tuple[int, Memory]]) -> list[int]:
+        """Who is waited for from now on."""
+        ranks = [rank for rank, _ in late]
+        self._engine.waiting.follow(before, ranks)
+        return ranks
+
+    # -- the operations ------------------------------------------------------------------------------------
+
+    def _meet(self, work: Work, given: Sequence[tuple[int, Array]]) -> Walk:
+        """Write one's own data for the next chunk, and wait for that of all."""
+        number = self._chunk
+        room = self._mine.room(number)
+        for at, array in given:
+            room[at : at + array.nbytes].view(array.dtype)[...] = array
+        operation = work.operation
+        self._mine.write_call(number, self._engine.completed, operation.digest, operation.text)
+        self._chunk += 1
+        self._mine.arrive(number)
+        yield lambda memory: memory.has_arrived(number)
+        for rank, memory in self._others:
+            sequence, digest, text = memory.call(number)
+            if (sequence, digest) != (self._engine.completed, operation.digest):
+                raise _Differs(rank, text)
+
+    def _rooms(self, at: int = 0) -> list[Array]:
+        """What all have written for the chunk at which all have met, by rank."""
+        return [memory.room(self._chunk - 1)[at:] for memory in self._all]
+
+    def _reduce(self, work: Work, root: int | None) -> Walk:
+        assert work.combine is not None
+        array = work.taken
+        keeps = root in (None, self._engine.rank)
+        items = ROOM_BYTES // array.itemsize
+        for start in range(0, max(len(array), 1), items):
+            chunk = array[start : start + items]
+            yield from self._meet(work, [(0, chunk)])
+            if chunk.nbytes > _SMALL_BYTES:
+                yield from self._reduce_shares(work.combine, chunk, keeps)
+            elif keeps:
+                _combine(work.combine, self._rooms(), chunk)
+            self._engine.done_bytes += chunk.nbytes
+
+    def _reduce_shares(self, combine: Combine, chunk: Array, keeps: bool) -> Walk:
+        number, size, rank, step = self._chunk - 1, self._engine.size, self._engine.rank, chunk.itemsize
+        cuts = [len(chunk) * index // size for index in range(size + 1)]
+        start, stop = cuts[rank] * step, cuts[rank + 1] * step
+        # nobody else reads this share of this member's room
+        share = self._mine.room(number)[start:stop].view(chunk.dtype)
+        _combine(combine, self._rooms(start), share)
+        self._mine.finish(number)
+        yield lambda memory: memory.has_finished(number)
+        if keeps:
+            for room, first, last in zip(self._rooms(), cuts, cuts[1:], strict=False):
+                chunk[first:last] = room[first * step : last * step].view(chunk.dtype)
+
+    def _broadcast(self, work: Work, root: int) -> Walk:
+        array = work.taken
+        items = ROOM_BYTES // array.itemsize
+        here = self._engine.rank == root
+        for start in range(0, max(len(array), 1), items):
+            chunk = array[start : start + items]
+            yield from self._meet(work, [(0, chunk)] if here else [])
+            if not here:
+                _read(self._rooms()[root], chunk)
+            self._engine.done_bytes += chunk.nbytes
+
+    def _gather(self, work: Work, root: int | None) -> Walk:
+        """Each one's block has its own room for itself."""
+        array, rank = work.taken, self._engine.rank
+        for pieces in self._columns(work, ROOM_BYTES // array.itemsize):
+            start, stop = pieces[rank]
+            yield from self._meet(work, [(0, array[start:stop])])
+            if root in (None, rank):
+                for of, (start, stop) in enumerate(pieces):
+                    if of != rank:
+                        _read(self._rooms()[of], array[start:stop])
+
+    def _scatter(self, work: Work, root: int) -> Walk:
+        array, rank = work.taken, self._engine.rank
+        slot = self._slot_bytes()
+        for pieces in self._columns(work, slot // array.itemsize):
+            blocks = [(slot * to, array[start:stop]) for to, (start, stop) in enumerate(pieces)]
+            yield from self._meet(work, blocks if rank == root else [])
+            start, stop = pieces[rank]
+            if rank != root:
+                _read(self._rooms(slot * rank)[root], array[start:stop])
+
+    def _reduce_scatter(self, work: Work) -> Walk:
+        assert work.combine is not None
+        array, rank = work.taken, self._engine.rank
+        slot = self._slot_bytes()
+        for pieces in self._columns(work, slot // array.itemsize):
+            blocks = [(slot * to, array[start:stop]) for to, (start, stop) in enumerate(pieces)]
+            yield from self._meet(work, blocks)
+            start, stop = pieces[rank]
+            _combine(work.combine, self._rooms(slot * rank), array[start:stop])
+
+    def _columns(self, work: Work, items: int) -> Iterator[list[tuple[int, int]]]:
+        """One chunk after the other; each is done when the next one is asked for."""
+        for pieces in _columns(work, items):
+            yield pieces
+            self._engine.done_bytes += sum(stop - start for start, stop in pieces) * work.taken.itemsize
+
+    def _slot_bytes(self) -> int:
+        """The room that each member's block has of a room, where one holds the blocks of all."""
+        return ROOM_BYTES // self._engine.size // _ALIGNED_BYTES * _ALIGNED_BYTES
+
+
+def _columns(work: Work, items: int) -> list[list[tuple[int, int]]]:
+    """For each chunk what it takes of every member's block: items from, to."""
+    layout = work.taken_layout
+    assert isinstance(layout, Blocks)
+    columns = Blocks(layout.bounds, items)
+    found = []
+    for part in range(columns.parts):
+        column = []
+        for start, stop in zip(layout.bounds, layout.bounds[1:], strict=False):
+            first = min(start + part * items, stop)
+            column.append((first, min(first + items, stop)))
+        found.append(column)
+    return found
+
+
+def _read(room: Array, out: Array) -> None:
+    out[...] = room[: out.nbytes].view(out.dtype)
+
+
+def _combine(combine: Combine, rooms: Sequence[Array], out: Array) -> None:
+    """Combine what lies at the beginning of every room, in their order. `out` may lie in one of them."""
+    items = _BLOCK_BYTES // out.itemsize
+    scratch = np.empty(min(items, len(out)), out.dtype)
+    for start in range(0, len(out), items):
+        block = out[start : start + items]
+        first, *rest = (room[start * out.itemsize :][: block.nbytes].view(out.dtype) for room in rooms)
+        total = scratch[: len(block)]
+        for part in rest[:-1]:
+            combine(first, part, total)
+            first = total
+        combine(first, rest[-1], block)

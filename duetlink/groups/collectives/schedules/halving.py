@@ -1,0 +1,47 @@
+"""Reduce-scatter by recursive halving and all-gather by recursive doubling, for any number of members.
+
+Each takes ceil(log2 n) rounds, in which a member sends (n - 1) / n of the array: as few bytes as in a ring,
+in fewer rounds. For powers of two these are the classic algorithms (Rabenseifner, "Optimization of collective
+reduction operations", 2004; Thakur, Rabenseifner and Gropp, "Optimization of collective communication
+operations in MPICH", 2005, section 4.1) up to who meets whom; for other numbers the circulant graph of J. L.
+Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms" (arXiv 2410.14234), needs no folding.
+A member thinks of the blocks relative to itself: block i is the one of the member i places on.
+"""
+
+from __future__ import annotations
+
+from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Schedule, Send, modulo
+
+
+def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
+    """After the rounds each member owns the sum of the block of its number: each is summed by one owner."""
+    rounds = (
+        Round(
+            (Send((rank + half) % size, modulo(rank + half, whole - half, size)),),
+            (Receive((rank - half) % size, modulo(rank, whole - half, size), How.RIGHT),),
+        )
+        for half, whole in _spans(size)
+    )
+    return Schedule(size, tuple(rounds))
+
+
+def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
+    """Each begins with the block of its number."""
+    rounds = (
+        Round(
+            (Send((rank - half) % size, modulo(rank, whole - half, size)),),
+            (Receive((rank + half) % size, modulo(rank + half, whole - half, size)),),
+        )
+        for half, whole in reversed(_spans(size))
+    )
+    return Schedule(size, tuple(rounds))
+
+
+def _spans(size: int) -> list[tuple[int, int]]:
+    """For each round of halving how many relative blocks remain, and how many there were."""
+    found = []
+    while size > 1:
+        half = (size + 1) // 2
+        found.append((half, size))
+        size = half
+    return found

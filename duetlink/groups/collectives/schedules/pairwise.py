@@ -1,0 +1,20 @@
+"""All-to-all by pairwise exchange: in round k each sends to the member k places on, and hears from k back.
+
+Thakur, Rabenseifner and Gropp (2005), section 4.3 (long messages): every block travels once.
+"""
+
+from __future__ import annotations
+
+from duetlink.groups.collectives.schedules.schedule import Receive, Round, Schedule, Send
+
+
+def all_to_all(rank: int, size: int, root: int = 0) -> Schedule:
+    """Sends read what is given, receives write what is taken: two arrays of `size` blocks."""
+    rounds = (
+        Round(
+            (Send((rank + index) % size, ((rank + index) % size,)),),
+            (Receive((rank - index) % size, ((rank - index) % size,)),),
+        )
+        for index in range(1, size)
+    )
+    return Schedule(size, tuple(rounds))

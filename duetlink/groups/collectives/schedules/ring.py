@@ -1,0 +1,51 @@
+"""Around a ring, one block in every round: the fewest bytes that any member has to send.
+
+Reduce-scatter and all-gather of n - 1 rounds each: every member sends 2 (n - 1) / n of the array, the lower
+bound (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009). Each
+block is summed by one owner, in the order of the ring, so that all members have the same bits.
+"""
+
+from __future__ import annotations
+
+from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Schedule, Send
+
+
+def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
+    """After n - 1 rounds each member owns the sum of the block of its number."""
+    return _around(rank, size, rank - 1, How.LEFT)
+
+
+def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
+    """Each member begins with the block of its number, and passes on what it receives."""
+    return _around(rank, size, rank, How.REPLACE)
+
+
+def reduce(rank: int, size: int, root: int = 0) -> Schedule:
+    """Sum each block at its owner, who sends it to the root."""
+    if rank == root:
+        last = Round(receives=tuple(Receive(of, (of,)) for of in range(size) if of != root))
+    else:
+        last = Round(sends=(Send(root, (rank,)),))
+    return reduce_scatter(rank, size).then(Schedule(size, (last,)))
+
+
+def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
+    """A chain: each passes the whole array on. Cut into many parts, all links are busy at once."""
+    place = (rank - root) % size
+    rounds = [Round() for _ in range(size - 1)]
+    if place > 0:
+        rounds[place - 1] = Round(receives=(Receive((rank - 1) % size, (0,)),))
+    if place < size - 1:
+        rounds[place] = Round(sends=(Send((rank + 1) % size, (0,)),))
+    return Schedule(1, tuple(rounds))
+
+
+def _around(rank: int, size: int, first: int, how: How) -> Schedule:
+    rounds = (
+        Round(
+            (Send((rank + 1) % size, ((first - index) % size,)),),
+            (Receive((rank - 1) % size, ((first - index - 1) % size,), how),),
+        )
+        for index in range(size - 1)
+    )
+    return Schedule(size, tuple(rounds))

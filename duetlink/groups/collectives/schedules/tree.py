@@ -1,0 +1,65 @@
+"""Binomial trees: ceil(log2 n) rounds from the root to all, or from all to the root.
+
+Chan, Heimlich, Purkayastha and van de Geijn, "Collective communication: theory, practice, and experience"
+(2007), section 4. Members count relative to the root; the subtree of relative rank v over a bit m holds v to
+v + m - 1, so that what is gathered for a subtree lies together.
+"""
+
+from __future__ import annotations
+
+from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Schedule, Send, modulo
+
+
+def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
+    """From the root to all."""
+    return _over(rank, size, root, down=True, whole=True)
+
+
+def reduce(rank: int, size: int, root: int = 0) -> Schedule:
+    """From all to the root; a subtree's parts are added in the order of its members, the parent's first."""
+    return _over(rank, size, root, down=False, whole=True, how=How.RIGHT)
+
+
+def gather(rank: int, size: int, root: int = 0) -> Schedule:
+    """Every member sends its parent what it has of its subtree."""
+    return _over(rank, size, root, down=False, whole=False)
+
+
+def scatter(rank: int, size: int, root: int = 0) -> Schedule:
+    """Every member receives the blocks of its subtree from its parent."""
+    return _over(rank, size, root, down=True, whole=False)
+
+
+def _over(rank: int, size: int, root: int, *, down: bool, whole: bool, how: How = How.REPLACE) -> Schedule:
+    """One round for each bit, in which a parent sends its child the whole or the child's subtree; or the
+    child its parent.
+    """
+    bits = [1 << index for index in range((size - 1).bit_length())]
+    rounds = []
+    for bit in reversed(bits) if down else bits:
+        child, parent = _kin(rank, size, root, bit)
+        to, of = (child, parent) if down else (parent, child)
+        blocks = (0,) if whole else _subtree(rank if child is None else child, size, root, bit)
+        rounds.append(
+            Round(
+                () if to is None else (Send(to, blocks),),
+                () if of is None else (Receive(of, blocks, how),),
+            )
+        )
+    return Schedule(1 if whole else size, tuple(rounds))
+
+
+def _kin(rank: int, size: int, root: int, bit: int) -> tuple[int | None, int | None]:
+    """The child and the parent that a member has across this bit."""
+    place = (rank - root) % size
+    if place % (2 * bit) == bit:
+        return None, (place - bit + root) % size
+    if place % (2 * bit) == 0 and place + bit < size:
+        return (place + bit + root) % size, None
+    return None, None
+
+
+def _subtree(rank: int, size: int, root: int, bit: int) -> tuple[int, ...]:
+    """The blocks of a member and of those below it, over the bits lower than this."""
+    place = (rank - root) % size
+    return modulo(rank, min(bit, size - place), size)

@@ -1,0 +1,1 @@
+"""Values of any shape as flat arrays and back, and the operations on flat arrays."""

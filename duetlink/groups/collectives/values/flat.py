@@ -1,0 +1,343 @@
+"""Collective operations on flat arrays whose sizes all members know: what trees and torch are built upon.
+
+Every array is one-dimensional, contiguous, of an element's storage, and stays the caller's. What is named
+`array` or `out` is written; it is as it was if the operation fails and `restore` is set, and else undefined.
+Every method raises what `Engine.perform` raises; what cannot be done at all raises before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from duetlink.base.runtime.off_loop import off_loop
+from duetlink.data.codecs.element import UINT8, Element
+from duetlink.groups.collectives.execution.elements import Array, combination, divide, not_finite
+from duetlink.groups.collectives.execution.encoding import Encoding
+from duetlink.groups.collectives.execution.engine import Engine
+from duetlink.groups.collectives.execution.layout import Blocks, Layout, Whole
+from duetlink.groups.collectives.execution.operation import Operation
+from duetlink.groups.collectives.execution.work import Work
+from duetlink.groups.collectives.planning.choice import SHARED, Candidate, Choice
+from duetlink.groups.collectives.planning.costs import Costs
+from duetlink.groups.collectives.same_host.shared import SharedOperations
+from duetlink.groups.collectives.schedules import algorithms
+from duetlink.groups.collectives.schedules.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How an operation is called, beside its arrays."""
+
+    what: str = ""  # the form of the whole value, if that is more than one flat array
+    name: str = ""  # of what was called, if this is only a part of it
+    place: str = ""  # where the program calls it
+    algorithm: str | None = None  # None: the one that is predicted to be the quickest
+    codec: str | None = None  # lossless, for what travels; through shared memory nothing does
+
+
+PLAIN = Manner()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One operation, beside its arrays."""
+
+    kind: str
+    element: Element
+    op: str | None
+    root: int | None
+    manner: Manner
+    restore: bool = False
+
+
+class FlatOperations:
+    """The operations of one epoch. Methods belong to the loop thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.choice = Choice(Costs.unknown(engine.size))
+        # what coded sums remember from one to the next; decisions in it are the same at all members
+        self.remembered: dict[str, Any] = {}
+        self._shared: SharedOperations | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all members map each other's memory."""
+        return self._shared is not None
+
+    def agree(self, costs: Costs, shared: SharedOperations | None) -> None:
+        """Go by these figures, and through that memory, from now on.
+
+        All members do so between the same two operations.
+        """
+        self.choice = Choice(costs, shared=shared is not None)
+        self._shared = shared
+
+    def close(self) -> None:
+        """Unmap shared memory, once no operation runs any more. Safe to call twice."""
+        if self._shared is not None:
+            self._shared.close()
+
+    # -- one array that concerns all as a whole ------------------------------------------------------------
+
+    async def all_reduce(
+        self, array: Array, element: Element, op: str, manner: Manner = PLAIN, *, restore: bool = True
+    ) -> None:
+        """Combine all members' arrays; everybody has the result, in the same bits."""
+        await self._whole(_Call("all_reduce", element, op, None, manner, restore), array)
+        await _finish(array, element, op, self.engine.size)
+
+    async def reduce(
+        self,
+        array: Array,
+        element: Element,
+        op: str,
+        root: int,
+        manner: Manner = PLAIN,
+        *,
+        restore: bool = True,
+    ) -> None:
+        """Combine all members' arrays at the root. The others' arrays stay as they are."""
+        at_root = self.engine.rank == root
+        work = array if at_root else array.copy()
+        await self._whole(_Call("reduce", element, op, root, manner, restore and at_root), work)
+        if at_root:
+            await _finish(array, element, op, self.engine.size)
+
+    async def broadcast(
+        self, array: Array, element: Element, root: int, manner: Manner = PLAIN, *, restore: bool = True
+    ) -> None:
+        """Bring the root's array to all."""
+        restore = restore and self.engine.rank != root
+        await self._whole(_Call("broadcast", element, None, root, manner, restore), array)
+        _as_bool(array, element)
+
+    async def barrier(self, manner: Manner = PLAIN) -> None:
+        """Return when every member has called this."""
+        nothing = np.empty(0, np.uint8)
+        sizes = [0] * self.engine.size
+        await self._by_member(_Call("barrier", UINT8, None, None, manner), nothing, nothing, sizes, sizes)
+
+    def order_of(self, items: int, element: Element, algorithm: str | None) -> tuple[Candidate, Whole]:
+        """How an array of so many items would be summed by messages: which algorithm, and in which blocks.
+
+        In which order the members' items are added depends on the block alone.
+        """
+        chosen = self.choice.best_by_messages("all_reduce", items * element.size_bytes, algorithm)
+        if chosen.algorithm == SHARED:
+            raise ValueError("only an algorithm that sends messages has an order of additions by blocks")
+        schedule = self._schedule("all_reduce", chosen, None)
+        return chosen, Whole.of(items, element.size_bytes, schedule.blocks)
+
+    def sent_of(self, items: int, element: Element, algorithm: str | None) -> int:
+        """Bytes that this member would send to sum an array of so many items; 0 through shared memory."""
+        size_bytes = items * element.size_bytes
+        chosen = self.choice.best("all_reduce", size_bytes, 0, algorithm)
+        schedule = self._schedule("all_reduce", chosen, None)
+        blocks = sum(len(send.blocks) for round_ in schedule.rounds for send in round_.sends)
+        return size_bytes * blocks // schedule.blocks
+
+    async def all_reduce_blocks(
+        self,
+        array: Array,
+        sizes: Sequence[int],
+        element: Element,
+        op: str,
+        chosen: Candidate,
+        manner: Manner = PLAIN,
+    ) -> None:
+        """Combine arrays that hold some items of each block of a larger one, in the same order of additions.
+
+        `sizes` are the blocks' numbers of items; `chosen` is what `order_of` gave for the larger array.
+        """
+        layout = Blocks.of(sizes, element.size_bytes)
+        what = f"{element.name}[{_sizes(sizes)}]"
+        call = _Call("all_reduce", element, op, None, manner)
+        await self._perform(call, chosen, what, array, array, layout, layout)
+        await _finish(array, element, op, self.engine.size)
+
+    async def mend(self, mean: Array, given: Array, element: Element, manner: Manner) -> None:
+        """Take a mean of `given` anew, divided before it is summed, where it is no number: the sum may have
+        been beyond the range. All members find the same places, since they have the same bits.
+        """
+        places: Array = await off_loop(mean.nbytes, not_finite, mean, element)
+        if not len(places):
+            return
+        items = given[places]
+        divide(items, self.engine.size, element)
+        what = f"{len(places)} of {manner.what}, whose sum is no number"
+        await self.all_reduce(items, element, "sum", replace(manner, what=what))
+        mean[places] = items
+
+    # -- one block for each member -------------------------------------------------------------------------
+
+    async def all_gather(
+        self, mine: Array, out: Array, element: Element, sizes: Sequence[int], manner: Manner = PLAIN
+    ) -> None:
+        """Bring each member's array, of `sizes[rank]` items, to all: `out` has them by rank."""
+        _block(out, sizes, self.engine.rank)[...] = mine
+        await self._by_member(_Call("all_gather", element, None, None, manner), out, out, sizes, sizes)
+        _as_bool(out, element)
+
+    async def gather(
+        self,
+        mine: Array,
+        out: Array | None,
+        element: Element,
+        sizes: Sequence[int],
+        root: int,
+        manner: Manner = PLAIN,
+    ) -> None:
+        """Bring each member's array to the root's `out`; the others give none."""
+        work = np.empty(sum(sizes), element.storage) if out is None else out
+        _block(work, sizes, self.engine.rank)[...] = mine
+        await self._by_member(_Call("gather", element, None, root, manner), work, work, sizes, sizes)
+        _as_bool(work, element)
+
+    async def scatter(
+        self,
+        given: Array | None,
+        out: Array,
+        element: Element,
+        sizes: Sequence[int],
+        root: int,
+        manner: Manner = PLAIN,
+    ) -> None:
+        """Bring block `rank` of the root's array to that member's `out`; the others give none."""
+        at_root = self.engine.rank == root
+        assert (given is not None) == at_root
+        work = np.empty(sum(sizes), element.storage) if given is None else given
+        await self._by_member(_Call("scatter", element, None, root, manner), work, work, sizes, sizes)
+        out[...] = _block(work, sizes, self.engine.rank)
+        _as_bool(out, element)
+
+    async def reduce_scatter(
+        self,
+        given: Array,
+        out: Array,
+        element: Element,
+        sizes: Sequence[int],
+        op: str,
+        manner: Manner = PLAIN,
+    ) -> None:
+        """Combine all members' arrays, and keep block `rank` of the result."""
+        work = await off_loop(given.nbytes, given.copy)
+        await self._by_member(_Call("reduce_scatter", element, op, None, manner), work, work, sizes, sizes)
+        out[...] = _block(work, sizes, self.engine.rank)
+        await _finish(out, element, op, self.engine.size)
+
+    async def all_to_all(
+        self,
+        given: Array,
+        given_sizes: Sequence[int],
+        out: Array,
+        out_sizes: Sequence[int],
+        element: Element,
+        manner: Manner = PLAIN,
+    ) -> None:
+        """Bring block j of each member's array to member j, whose `out` has them by rank."""
+        rank = self.engine.rank
+        _block(out, out_sizes, rank)[...] = _block(given, given_sizes, rank)
+        call = _Call("all_to_all", element, None, None, manner)
+        await self._by_member(call, given, out, given_sizes, out_sizes)
+        _as_bool(out, element)
+
+    # -- both ----------------------------------------------------------------------------------------------
+
+    async def _whole(self, call: _Call, array: Array) -> None:
+        chosen = self.choice.best(call.kind, array.nbytes, call.root or 0, call.manner.algorithm)
+        blocks = self._schedule(call.kind, chosen, call.root).blocks
+        layout = Whole.of(len(array), call.element.size_bytes, blocks)
+        what = f"{call.element.name}[{len(array)}]"
+        await self._perform(call, chosen, what, array, array, layout, layout)
+
+    async def _by_member(
+        self,
+        call: _Call,
+        given: Array,
+        taken: Array,
+        given_sizes: Sequence[int],
+        taken_sizes: Sequence[int],
+    ) -> None:
+        # members of an all-to-all know different sizes, and have to choose the same
+        knows_all, element = call.kind != "all_to_all", call.element
+        size_bytes = sum(given_sizes) * element.size_bytes if knows_all else 0
+        chosen = self.choice.best(call.kind, size_bytes, call.root or 0, call.manner.algorithm)
+        what = f"{element.name}[{_sizes(given_sizes)}]" if knows_all else element.name
+        given_layout = Blocks.of(given_sizes, element.size_bytes)
+        taken_layout = Blocks.of(taken_sizes, element.size_bytes)
+        await self._perform(call, chosen, what, given, taken, given_layout, taken_layout)
+
+    async def _perform(
+        self,
+        call: _Call,
+        chosen: Candidate,
+        what: str,
+        given: Array,
+        taken: Array,
+        given_layout: Layout,
+        taken_layout: Layout,
+    ) -> None:
+        manner = call.manner
+        operation = Operation(
+            manner.name or call.kind,
+            manner.what or what,
+            call.op or "",
+            call.root,
+            chosen.algorithm,
+            chosen.order,
+            manner.codec or "",
+            manner.place,
+        )
+        work = Work(
+            operation,
+            self._schedule(call.kind, chosen, call.root),
+            given,
+            taken,
+            given_layout,
+            taken_layout,
+            combination(call.op, call.element) if call.op is not None else None,
+            self._walk(call.kind, chosen, call.root),
+            call.restore,
+            Encoding.of(manner.codec, call.element) if manner.codec is not None else None,
+        )
+        await self.engine.perform(work)
+
+    def _walk(
+        self, kind: str, chosen: Candidate, root: int | None
+    ) -> Callable[[Work], Awaitable[None]] | None:
+        """The way through shared memory, if that was chosen."""
+        shared = self._shared
+        if shared is None or chosen.algorithm != SHARED:
+            return None
+        return shared.way(kind, root)
+
+    def _schedule(self, kind: str, chosen: Candidate, root: int | None) -> Schedule:
+        if chosen.algorithm == SHARED:
+            return Schedule(1, ())
+        return algorithms.schedule(kind, chosen.algorithm, self.engine.rank, chosen.order, root or 0)
+
+
+def _block(array: Array, sizes: Sequence[int], rank: int) -> Array:
+    start = sum(sizes[:rank])
+    return array[start : start + sizes[rank]]
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    return str(sizes[0]) if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
+
+
+async def _finish(array: Array, element: Element, op: str, size: int) -> None:
+    if op == "mean":
+        await off_loop(array.nbytes, divide, array, size, element)
+    _as_bool(array, element)
+
+
+def _as_bool(array: Array, element: Element) -> None:
+    """A peer may have sent bytes that are no bool: NumPy computes nonsense with those."""
+    if element.name == "bool":
+        np.not_equal(array.view(np.uint8), 0, out=array)

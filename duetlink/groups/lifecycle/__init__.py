@@ -1,0 +1,1 @@
+"""How a member enters its group, runs operations from epoch to epoch, survives losses, and leaves."""

@@ -1,0 +1,121 @@
+"""How a member comes into its group: it opens the door, or asks the host for a seat, and comes again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from duetlink.base.wire import schema_pb2 as wire_pb
+from duetlink.errors import DuetError, GroupFull, GroupOver, RemoteProtocolError
+from duetlink.groups.lifecycle.entrance import FOUNDER
+from duetlink.groups.lifecycle.life import GroupLife
+from duetlink.groups.membership import messages
+from duetlink.groups.membership import schema_pb2 as pb
+from duetlink.groups.membership.messages import Epoch
+from duetlink.groups.membership.seated import Seated
+from duetlink.groups.membership.standing import Standing
+from duetlink.net.link.link import Link, LinkOwner
+from duetlink.net.signaling import SignalingServer
+
+_MOST_KNOCKS = 5  # times that a member comes again which was not admitted
+_MOST_TRIES, _FULL_PAUSE_S = 8, 5.0  # where the group is full then
+
+
+class Joining:
+    """That of one member. Belongs to the loop thread."""
+
+    def __init__(
+        self, life: GroupLife, knock: Callable[[], Awaitable[tuple[Link, str]]] | None = None
+    ) -> None:
+        """`knock` makes a link to the host by the code, and has the address of the signaling server; None at
+        whoever launches.
+        """
+        self._life = life
+        self._knock = knock
+        self._coming: asyncio.Task[None] | None = None
+
+    async def launch(self, server: SignalingServer, lifetime_s: float) -> None:
+        """Open the door, under a code of that lifetime. Raises SignalingUnavailable, SignalingRefused."""
+        life = self._life
+        life.links.url = server.url
+        life.roster = life.roster.with_entry(life.links.me)
+        life.standing = Standing(FOUNDER, Epoch(0, (FOUNDER,)), FOUNDER)
+        life.code = await life.entrance.open(server, lifetime_s)
+
+    async def come_in(self) -> None:
+        """Get a seat, and a link to everybody who is there. Raises as `knock`, or why it never will."""
+        assert self._knock is not None
+        self.join(*await self._knock())
+        await self.wait_seated()
+
+    def join(self, link: Link, url: str) -> None:
+        """Ask the host, over the link that the code has made, for a seat."""
+        self._ask(link, url)
+        self._coming = self._life.serve(self._until_in())
+
+    async def wait_seated(self) -> None:
+        """Until there is a link to everybody who is there. Raises why it never will."""
+        while not self._life.is_linked:
+            self._life.check_open()
+            await self._life.wait_change()
+
+    def cancel(self) -> None:
+        """Come again no more."""
+        if self._coming is not None:
+            self._coming.cancel()
+
+    def _ask(self, link: Link, url: str) -> None:
+        life = self._life
+        life.links.url = url
+
+        def heard(notice: wire_pb.GroupNotice) -> None:
+            message = messages.parse(notice.content)
+            if message.WhichOneof("body") != "seated":
+                raise RemoteProtocolError("the host of the group did not give this member a seat")
+            life.seated(link, Seated.from_wire(message.seated, life.links.me))
+
+        is_lost = False
+
+        def lost(why: str) -> None:
+            nonlocal is_lost
+            if not is_lost:
+                is_lost = True
+                life.serve(link.close(why))
+                life.lose_seat(GroupOver(f"the host of the group was lost before it gave a seat: {why}"))
+
+        link.rpc.notice(wire_pb.GroupNotice, heard)
+        link.belong_to(LinkOwner(closed=lambda error: lost(str(error)), lost=lost))
+        link.start()
+        entry = pb.Entry(key=life.links.me.key, name=life.links.me.name)
+        link.rpc.tell_nowait(wire_pb.GroupNotice(content=pb.GroupMessage(newcomer=entry).SerializeToString()))
+
+    async def _until_in(self) -> None:
+        """Until this member is admitted, or its group has ended. It comes again where its seat is lost."""
+        life = self._life
+        for knocks_left in reversed(range(_MOST_KNOCKS + 1)):
+            while life.not_admitted is None:
+                if life.is_ready or life.why_closed is not None:
+                    return
+                await life.wait_change()
+            if self._knock is None or not knocks_left:
+                life.end(life.not_admitted)
+                return
+            life.begin_anew()
+            try:
+                link, url = await _knock_again(self._knock)
+            except DuetError as error:
+                life.end(error)
+                return
+            if life.why_closed is not None:
+                await link.close(str(life.why_closed))
+                return
+            self._ask(link, url)
+
+
+async def _knock_again(knock: Callable[[], Awaitable[tuple[Link, str]]]) -> tuple[Link, str]:
+    for _ in range(_MOST_TRIES - 1):
+        try:
+            return await knock()
+        except GroupFull:  # perhaps with the seat that this member had, until that is missed
+            await asyncio.sleep(_FULL_PAUSE_S)
+    return await knock()

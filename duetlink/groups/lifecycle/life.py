@@ -1,0 +1,392 @@
+"""Loop side of a group: its links, its epochs, and the operations of the one that it is in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable
+
+from duetlink.base.again import again
+from duetlink.base.events import EpochBegan, GroupEnded, MemberLost, Sink
+from duetlink.errors import (
+    DuetError,
+    GroupOver,
+    LinkClosed,
+    NoMajority,
+    OperationAborted,
+    PeerLost,
+    PutOut,
+    RemoteProtocolError,
+)
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.lifecycle.departures import Departures
+from duetlink.groups.lifecycle.entrance import FOUNDER, Entrance
+from duetlink.groups.lifecycle.farewell import Farewell
+from duetlink.groups.lifecycle.open_epoch import OpenEpoch
+from duetlink.groups.lifecycle.points import Points
+from duetlink.groups.lifecycle.running import Running
+from duetlink.groups.links.meeting.wiring import Wiring
+from duetlink.groups.links.member_links import MemberLinks
+from duetlink.groups.membership import events, machine, messages
+from duetlink.groups.membership import schema_pb2 as pb
+from duetlink.groups.membership.messages import Epoch
+from duetlink.groups.membership.roster import Entry, Roster
+from duetlink.groups.membership.seated import Seated
+from duetlink.groups.membership.standing import Standing
+from duetlink.net.link.link import Link
+
+# An operation that failed elsewhere ends here by its own messages, which know why. This is for late ones.
+_ENDING_S = 2.0
+_LEAVING_S = 5.0  # for the word of a member of whom others say that it leaves
+_OVER = {"put out": PutOut, "no majority": NoMajority, "not admitted": GroupOver}
+_CUT_S = 5.0  # for whoever has gone to hear of the epoch without it, and to end its links itself
+
+
+class GroupLife:
+    """State of one group at one member. Other threads read its attributes, only the loop calls methods."""
+
+    def __init__(
+        self, wiring: Wiring, *, on_loss: str, patience_s: float, size: int | None, code: str | None = None
+    ) -> None:
+        self.grows = size is None
+        self.code = code
+        self.roster = Roster()
+        self.standing: Standing | None = None
+        self.departures = Departures()
+        self.not_admitted: DuetError | None = None  # why a seat that this member had, or asked for, is lost
+        self.why_closed: DuetError | None = None
+        self.is_closing = False  # this member leaves
+        self.is_ending = False  # and serves nobody any more
+        self.sink = Sink()
+        self.host = FOUNDER  # the seat that lets newcomers in
+        self.links = MemberLinks(self, wiring)
+        self.peers = self.links.peers
+        self.farewell = Farewell(self.links)
+        self.entrance = Entrance(self, wiring, size)
+        self.running = Running(self, on_loss)
+        self.patience_s = patience_s
+        self.open_epoch: OpenEpoch | None = None  # the last one that this member has entered
+        self._were: frozenset[int] = frozenset()  # seats that were in any epoch
+        self.points = Points(self, self.running)
+        self._stirred = asyncio.Event()  # by every change of the standing
+        self.tasks: set[asyncio.Task[None]] = set()  # that go on beside operations
+
+    # -- how it begins ---------------------------------------------------------------------------------------
+
+    async def wait_ready(self) -> None:
+        """Until this member is in an epoch with all who are expected. Raises why it never will."""
+        while not self.is_ready:
+            self.check_open()
+            if self.entrance.why_not_whole is not None:
+                raise again(self.entrance.why_not_whole)
+            await self.wait_change()
+
+    @property
+    def is_host(self) -> bool:
+        """Whether this member lets newcomers in, and knows who has links to all."""
+        return self.standing is not None and self.standing.me == self.host
+
+    @property
+    def collectives(self) -> Collectives | None:
+        """Those of the epoch that there is; None before the first."""
+        return self.open_epoch.collectives if self.open_epoch is not None else None
+
+    @property
+    def is_ready(self) -> bool:
+        now = self.standing
+        return now is not None and now.is_member and (now.epoch.number > 0)
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether this member has its seat, and a link to everybody who is there."""
+        return self.standing is not None and self.links.has_greeted_all(self.standing.me)
+
+    def seated(self, link: Link, seated: Seated) -> None:
+        """The host has given this member its seat, over this link."""
+        self.roster = seated.roster
+        self.host = seated.host
+        self.standing = Standing(seated.roster.next_seat - 1, seated.epoch, seated.host)
+        self.grows = seated.grows
+        self.entrance.hall, self.entrance.most = seated.hall, seated.most
+        self.links.adopt(seated.host, link, start=False)
+        for seat in seated.present:
+            self.links.make(seat)
+        self.links.say_linked()
+        self.stir()
+
+    def lose_seat(self, error: DuetError) -> None:
+        """The host was lost before this member was in. Another one may take over, so it may come again."""
+        if self.is_closing:
+            self.end(error)
+        else:
+            self.not_admitted = error
+            self.stir()
+
+    def begin_anew(self) -> None:
+        """Forget the seat, so that this member can ask for another one."""
+        self.links.begin_anew("it was not admitted, and comes again")
+        self.roster, self.standing, self.not_admitted = Roster(), None, None
+        self.stir()
+
+    def has_gone(self, seat: int) -> bool:
+        """Whether it was a member, and has left or was put out. It may still have a link, if it breaks the
+        protocol.
+        """
+        now = self.standing
+        assert now is not None
+        return seat in now.leaving or (seat in self._were and seat not in now.epoch.members)
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def gone(self, seat: int, error: LinkClosed) -> None:
+        """The link to this seat has ended, or its time has: it does not come back."""
+        if not self._part_from(seat, error):
+            return
+        if self.standing is not None:
+            self.feed(events.Gone(seat))
+        self.entrance.refill()
+        if self.standing is not None and not self.standing.epoch.number:
+            self.entrance.lost_one(LinkClosed("one of them has gone again"))
+            self.entrance.begin_if_whole()
+
+    def is_member(self, seat: int) -> bool:
+        """Whether this member and that seat are in the same epoch."""
+        now = self.standing
+        return now is not None and now.is_member and seat in now.epoch.members
+
+    def reach(self, event: events.Missed | events.Found | events.Waited) -> None:
+        """This member, or one that it has a link to, is out of reach for a while, or in reach again."""
+        if self.standing is not None and not self.is_ending:
+            self.feed(event)
+
+    def _part_from(self, seat: int, error: LinkClosed) -> bool:
+        """End what is left of the link to this seat; returns whether there was one."""
+        peer = self.peers.get(seat)
+        if peer is None or peer.link is None or self.is_ending:
+            return False
+        self.sink.emit(MemberLost(seat, type(error)))
+        self.departures.link_ended(seat, error)
+        self.links.back(seat)
+        self.links.end(seat, "out of reach for too long")
+        self._lost_after_all(seat)
+        if self.standing is not None and not self.standing.is_member:
+            self.links.say_linked()  # perhaps its greeting was the last one to be waited for
+        return True
+
+    def _cut(self, seat: int) -> None:
+        """Whoever was a member has no further use of a link, and of what others share over it."""
+        if not self.is_closing and self.links.end(seat, "it is no member any more"):
+            self.links.back(seat)
+
+    def _expel(self, seat: int, error: RemoteProtocolError) -> None:
+        """This member breaks the protocol: no link to it, and the others are told."""
+        if self.links.end(seat, f"protocol violation: {error}"):
+            self.departures.put_out(seat, error)
+            self.feed(events.Gone(seat))
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def hear(self, seat: int, message: pb.GroupMessage) -> None:
+        """Raises RemoteProtocolError, which ends the link to whoever said this."""
+        match message.WhichOneof("body"):
+            case "agreement" if self.standing is not None:
+                found = messages.from_wire(message.agreement)
+                if isinstance(found, messages.Commit) and not (
+                    self.roster.entries.keys() >= set(found.proposal.members)
+                ):
+                    raise RemoteProtocolError("a member committed an epoch of seats that nobody has")
+                self.feed(events.Heard(seat, found))
+            case "newcomer" if seat == self.host and self.standing is not None:
+                told = message.newcomer
+                roster = self.roster.up_to(told.kept) if told.kept else self.roster
+                self.roster = roster.with_entry(Entry(told.key, told.name), told.seat or None)
+                self.links.make(self.roster.next_seat - 1)
+            case "shut" if seat == self.host:
+                self.entrance.hall = b""
+            case "greeting" if self.standing is not None:
+                self.peers[seat].is_greeted = True
+                self.links.say_linked()
+                self.stir()
+            case "linked" if self.is_host:
+                if message.linked.seat != seat:
+                    raise RemoteProtocolError(f"member {seat} speaks for member {message.linked.seat}")
+                self.peers[seat].is_linked = True
+                self.stir()
+                self.entrance.begin_if_whole()
+            case "word":
+                self.peers[seat].keep_word(message.word.topic, message.word.content)
+                self.stir()
+                self.answer_leavers()
+            case other:
+                raise RemoteProtocolError(
+                    f"member {seat} sent {other or 'nothing'}, which is not for it to say"
+                )
+
+    # -- epochs ----------------------------------------------------------------------------------------------
+
+    def feed(self, event: events.Event) -> None:
+        assert self.standing is not None
+        before = self.standing.epoch
+        self.standing, actions = machine.step(self.standing, event)
+        for action in actions:
+            match action:
+                case events.Send(seat, message):
+                    self.links.send(seat, pb.GroupMessage(agreement=messages.to_wire(message)))
+                case events.Tell(message):
+                    self.links.send_all(pb.GroupMessage(agreement=messages.to_wire(message)))
+                case events.GiveUp(seat):
+                    self._part_from(seat, self.peers[seat].loss or PeerLost("out of reach for too long"))
+                case events.Revoke(epoch, lost, leaves):
+                    self._revoke(epoch, lost, leaves)
+                case events.Enter(epoch, even):
+                    self.sink.emit(EpochBegan(epoch.number, len(epoch.members)))
+                    self._note_missing(before, epoch)
+                    self._enter(epoch, even)
+                case events.Stop(end="not admitted") as stop:
+                    self.lose_seat(self._why_over(stop))
+                case events.Stop() as stop:
+                    self.end(self._why_over(stop))
+        if self.standing.leaving:
+            self.running.losses.believe(self.standing.leaving)
+        if self.standing.broken:
+            self.links.give_up_lost(self.standing)
+        self.stir()
+
+    def _revoke(self, epoch: Epoch, lost: int | None, leaves: bool) -> None:
+        if lost is None:
+            error: DuetError = OperationAborted("an operation failed at another member")
+            asyncio.get_running_loop().call_later(_ENDING_S, self._fail, epoch.number, error)
+            return
+        assert self.standing is not None
+        if self.is_closing and lost == self.standing.me:
+            self._fail(
+                epoch.number, LinkClosed("this side closed the group while it ran; launch or join a new one")
+            )
+            return
+        rank = epoch.members.index(lost) if lost in epoch.members else None
+        name = self.roster.entries[lost].name
+        what = "has left the group" if leaves else "is lost"
+        error = PeerLost(f"rank {rank} ({name}) {what}", rank=rank, name=name)
+        self.departures.gone(lost, name, epoch, leaves=leaves)
+        if not leaves:
+            self.running.losses.lost(epoch.number, error)
+        else:
+            self.running.losses.left(epoch.number, error)
+        if leaves and lost not in self.standing.leaving:
+            # its own word follows, or what others say is not true
+            self.running.losses.doubt(lost, PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name))
+            asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
+        self._fail(epoch.number, error)
+
+    def _why_over(self, stop: events.Stop) -> DuetError:
+        if self.is_closing or stop.end == "left":
+            return LinkClosed(stop.why)
+        assert self.standing is not None
+        members, entries = self.standing.epoch.members, self.roster.entries
+        lost = ", ".join(f"rank {members.index(seat)} ({entries[seat].name})" for seat in stop.without)
+        why = f"lost {lost}: {stop.why}" if lost else stop.why
+        return _OVER[stop.end](f"{why}. Come in again by group.rejoin(), or by duetlink.group(code)")
+
+    def _note_missing(self, before: Epoch, now: Epoch) -> None:
+        """A revoked epoch names one member; more may have gone by its end."""
+        assert self.standing is not None
+        for seat in sorted(set(before.members) - set(now.members)):
+            leaves = seat in self.standing.leaving
+            self.departures.gone(seat, self.roster.entries[seat].name, before, leaves=leaves)
+
+    def _lost_after_all(self, seat: int) -> None:
+        """It has not said itself that it leaves, and will not."""
+        if self.running.losses.confirm(seat):
+            self.stir()
+
+    def _fail(self, epoch: int, error: DuetError) -> None:
+        if self.open_epoch is not None and self.open_epoch.number == epoch:
+            self.open_epoch.fail(error)
+
+    def _enter(self, epoch: Epoch, even: bool) -> None:
+        assert self.standing is not None
+        before = self.open_epoch
+        met = before.members if before is not None else frozenset()
+        self.points.entered(has_newcomers=not set(epoch.members) <= met)
+        self._were |= frozenset(epoch.members)
+        for seat in filter(self.has_gone, self.peers):
+            asyncio.get_running_loop().call_later(_CUT_S, self._cut, seat)
+        if before is not None:
+            before.fail(LinkClosed(f"epoch {before.number} is over"))
+            self.serve(before.close())
+        self.running.losses.began(epoch.number, even=even)
+        if epoch.members[0] != self.host:
+            self.host = epoch.members[0]
+            for seat in self.peers.keys() - self._were:
+                self.links.drop(seat, "whoever let it in has gone: it comes again")
+            self.entrance.host_changed(epoch)
+        self.entrance.refill()
+        links = [self.peers[seat].link if seat != self.standing.me else None for seat in epoch.members]
+        names = [self.roster.entries[seat].name for seat in epoch.members]
+
+        def violated(rank: int, error: RemoteProtocolError) -> None:
+            self._expel(epoch.members[rank], error)
+
+        self.open_epoch = OpenEpoch(epoch, epoch.members.index(self.standing.me), links, names, violated)
+        self.answer_leavers()
+
+    # -- operations ------------------------------------------------------------------------------------------
+
+    def roll(self) -> tuple[int, tuple[bytes, ...]]:
+        """The number of this epoch, and its members' keys by rank. Call it where an operation runs."""
+        assert self.standing is not None
+        epoch = self.standing.epoch
+        return epoch.number, tuple(self.roster.entries[seat].key for seat in epoch.members)
+
+    def admit(self, seats: tuple[int, ...]) -> None:
+        """These come in with the next epoch, for which all wait; a single member calls it."""
+        self.feed(events.Admit(seats))
+
+    # -- how it ends -----------------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Raises why the group has closed."""
+        if self.why_closed is not None:
+            raise again(self.why_closed)
+
+    def end(self, error: DuetError) -> None:
+        """No operation runs here any more."""
+        if self.why_closed is None:
+            if not self.is_closing and (absence := self.links.own_absence()):
+                error.args = (f"{absence}, and {error}",)
+            self.why_closed = error
+            self.sink.emit(GroupEnded(type(error)))
+            if not self.is_closing:
+                self.serve(self.entrance.close())
+            if self.open_epoch is not None:
+                self.open_epoch.fail(again(error))
+            if not self.is_closing:
+                for seat in self.peers:
+                    self.links.end(seat, str(error))
+            self.stir()
+
+    def answer_leavers(self) -> None:
+        if self.open_epoch is not None:
+            self.farewell.answer(self.peers, self.open_epoch.number, self.open_epoch.ended)
+
+    # -- what goes on beside operations ----------------------------------------------------------------------
+
+    def stir(self) -> None:
+        """Have whoever waits for a change look again."""
+        stirred, self._stirred = self._stirred, asyncio.Event()
+        stirred.set()
+        asyncio.get_running_loop().call_soon(self.sink.changed)
+
+    async def wait_change(self, within_s: float | None = None) -> None:
+        """Until a word has come, or the members, links or epoch have changed, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._stirred.wait()
+
+    def serve(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        """Run it beside operations; `close` waits for it, so it has to end when the group has closed."""
+        task = asyncio.ensure_future(work)
+        assert isinstance(task, asyncio.Task)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task

@@ -1,0 +1,60 @@
+"""The epoch that a member is in, as operations use it: streams to the others, and collectives over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from duetlink.errors import DuetError, GroupOver, LinkClosed, RemoteProtocolError
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.planning.costs import LinkFigures
+from duetlink.groups.lifecycle.farewell import MOST_ENDED
+from duetlink.groups.lifecycle.figures import measured
+from duetlink.groups.links.mesh import Mesh
+from duetlink.groups.membership.messages import Epoch
+from duetlink.net.link.link import Link
+
+
+class OpenEpoch:
+    """Belongs to the loop thread, from construction until `close`."""
+
+    def __init__(
+        self,
+        epoch: Epoch,
+        rank: int,
+        links: Sequence[Link | None],
+        names: Sequence[str],
+        on_violation: Callable[[int, RemoteProtocolError], None],
+    ) -> None:
+        """`links` and `names` are by rank; the link is None for this member, and where it is lost.
+        `on_violation` is told the rank of a member that breaks the protocol.
+        """
+        self.number = epoch.number
+        self.members = frozenset(epoch.members)  # seats
+        streams = [link.streams if link is not None else None for link in links]
+        self.mesh = Mesh(epoch.number, rank, streams, on_violation)
+        found = {rank: link for rank, link in enumerate(links) if link is not None}
+
+        async def figures() -> dict[int, LinkFigures]:
+            return await measured(found)
+
+        self.collectives = Collectives(self.mesh, names=names, figures=figures)
+
+    @property
+    def ended(self) -> int:
+        """How many operations have ended here; the most there are, where nothing will end any more."""
+        return self.collectives.completed if self.collectives.broken is None else MOST_ENDED
+
+    @property
+    def is_spoilt(self) -> bool:
+        """Whether an operation failed and left messages behind, although nobody is lost."""
+        broken = self.collectives.broken
+        return broken is not None and not isinstance(broken, LinkClosed | GroupOver)
+
+    def fail(self, error: DuetError) -> None:
+        """No operation runs in it any more: what waits, and every later call, raises this error."""
+        self.mesh.fail(error)
+
+    async def close(self) -> None:
+        """Free everything. Safe to call twice."""
+        await self.collectives.close()
+        await self.mesh.close()

@@ -1,0 +1,145 @@
+"""A member's operations: each begins in an epoch, and again in the next one where a loss interrupts it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+from duetlink.base.again import again
+from duetlink.errors import DuetError, PeerLost
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.lifecycle.losses import Losses
+from duetlink.groups.lifecycle.open_epoch import OpenEpoch
+from duetlink.groups.membership.events import Begun, Ended, Event, Spoil
+from duetlink.groups.membership.standing import Standing
+
+T = TypeVar("T")
+
+
+class Member(Protocol):
+    """What operations need of the group at this member."""
+
+    standing: Standing | None
+    why_closed: DuetError | None
+    open_epoch: OpenEpoch | None
+
+    @property
+    def is_ready(self) -> bool: ...
+    async def wait_ready(self) -> None: ...
+    async def wait_change(self) -> None: ...
+    def feed(self, event: Event, /) -> None: ...
+    def answer_leavers(self) -> None: ...
+
+
+class Running:
+    """All of one member. Belongs to the loop thread."""
+
+    def __init__(self, member: Member, on_loss: str) -> None:
+        self.on_loss = on_loss
+        self.losses = Losses()
+        self._member = member
+        self._count = 0
+
+    def attempts(self, *, counts: bool = True) -> Attempts:
+        """One operation. It `counts` where all members call it, and have to have finished the same ones."""
+        return Attempts(self, counts=counts)
+
+    async def operate(self, work: Callable[[Collectives], Awaitable[T]], *, counts: bool = True) -> T:
+        """Run one operation whole. Raises as `Attempts`, and as `work`."""
+        attempts = self.attempts(counts=counts)
+        while True:
+            async with attempts as collectives:
+                return await work(collectives)
+
+    async def begin(self) -> OpenEpoch:
+        """Begin one operation, once the epoch is not about to change. Raises what is to be raised instead."""
+        member, losses = self._member, self.losses
+        if not member.is_ready:
+            await member.wait_ready()
+        while True:
+            now = member.standing
+            assert now is not None
+            if member.why_closed is not None:
+                raise again(member.why_closed)
+            if losses.are_known and (untold := losses.untold(self.on_loss)) is not None:
+                raise untold
+            joined = self._count and not now.revoked
+            epoch = member.open_epoch
+            if (
+                (now.may_begin or joined)
+                and not losses.is_in_doubt
+                and epoch is not None
+                and not epoch.collectives.broken
+            ):
+                break
+            await member.wait_change()
+        if losses.are_known and (uneven := losses.uneven()) is not None:
+            raise uneven
+        if not self._count:
+            member.feed(Begun())
+        self._count += 1
+        return epoch
+
+    def ended(self, epoch: OpenEpoch, error: BaseException | None, *, counts: bool) -> None:
+        """That operation has ended here: well, and then it `counts` or not, or with an error."""
+        member = self._member
+        assert member.standing is not None
+        if isinstance(error, Exception):
+            self.losses.told()  # this tells it: a member that was put out raises why
+        self._count -= 1
+        if epoch.is_spoilt and member.standing.epoch.number == epoch.number:
+            member.feed(Spoil())
+        if not self._count:
+            member.feed(Ended(int(counts and error is None)))
+        member.answer_leavers()
+
+    async def may_try_again(self, epoch: OpenEpoch) -> bool:
+        """Whether what a loss has interrupted is to be run again, which is known in the next epoch. Raises
+        why there will be none.
+        """
+        member = self._member
+        if self.on_loss == "raise":
+            return False
+        while member.standing is not None and member.standing.epoch.number == epoch.number:
+            if member.why_closed is not None:
+                raise again(member.why_closed)
+            await member.wait_change()
+        return self.losses.may_try_again(epoch.number)
+
+
+class Attempts:
+    """One operation: `while True: async with attempts as collectives: return await …`. It runs in the epoch
+    that there is, or in the next one, where it is about to change.
+
+    With `on_loss="continue"` what a loss has interrupted is tried again among those who are left, where
+    all of them were interrupted in the same operation: the error ends with the block, and not the loop. Where
+    some had finished it, nobody tries again: those raise PeerLost from their next operation.
+
+    Raises:
+        PeerLost: a member is lost, once for each at every other member. Also where a member has left
+            that an operation still needed, once at every other member.
+        GroupOver: this member is in the group no more.
+    """
+
+    def __init__(self, running: Running, *, counts: bool) -> None:
+        self._running = running
+        self._counts = counts
+        self._epoch: OpenEpoch | None = None
+
+    async def __aenter__(self) -> Collectives:
+        self._epoch = await self._running.begin()
+        return self._epoch.collectives
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        epoch, self._epoch = self._epoch, None
+        assert epoch is not None
+        self._running.ended(epoch, error, counts=self._counts)
+        if not isinstance(error, PeerLost):
+            return False
+        try:
+            return await self._running.may_try_again(epoch)
+        except DuetError as over:
+            raise over from None

@@ -1,0 +1,254 @@
+"""The links of one member to the others: made, watched, told over, and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from duetlink.base.wire import schema_pb2 as wire_pb
+from duetlink.errors import LinkClosed, PeerLost
+from duetlink.groups.links.meeting.wiring import Wiring
+from duetlink.groups.links.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES, Peer
+from duetlink.groups.membership import messages
+from duetlink.groups.membership import schema_pb2 as pb
+from duetlink.groups.membership.events import Found, Missed, Waited
+from duetlink.groups.membership.roster import Entry, Roster
+from duetlink.groups.membership.standing import Standing
+from duetlink.net.link.link import Link, LinkOwner
+from duetlink.net.peer.deadline import Deadline
+
+T = TypeVar("T")
+
+
+class LinkedGroup(Protocol):
+    """What the links need of the group."""
+
+    roster: Roster
+    standing: Standing | None
+    patience_s: float
+    host: int  # the seat that lets newcomers in
+
+    @property
+    def is_host(self) -> bool: ...
+    def hear(self, seat: int, message: pb.GroupMessage, /) -> None: ...
+    def gone(self, seat: int, error: LinkClosed, /) -> None: ...
+    def is_member(self, seat: int, /) -> bool: ...
+    def reach(self, event: Missed | Found | Waited, /) -> None: ...
+    def serve(self, work: Awaitable[None], /) -> asyncio.Task[None]: ...
+    def stir(self) -> None: ...
+
+
+class MemberLinks:
+    """Belongs to the loop thread; other threads may read `peers`."""
+
+    def __init__(self, group: LinkedGroup, wiring: Wiring) -> None:
+        self.peers: dict[int, Peer] = {}  # by seat
+        self._servers: list[Callable[[int, Link], None]] = []
+        self.url = ""  # of the signaling server at which pairs meet
+        self._group = group
+        self._wiring = wiring
+        self._private = X25519PrivateKey.generate()
+        self._absence = ""  # of this side, when it lost a link last
+
+    @property
+    def me(self) -> Entry:
+        """This member's own entry of the roster."""
+        return Entry(self._private.public_key().public_bytes_raw(), self._wiring.hello.name)
+
+    # -- how they begin --------------------------------------------------------------------------------------
+
+    def adopt(self, seat: int, link: Link, *, start: bool = True) -> None:
+        """The link to this seat is there."""
+        peer = self.peers.setdefault(seat, Peer(seat))
+        peer.link = link
+
+        def if_kept(act: Callable[[T], None]) -> Callable[[T], None]:
+            """Nothing of a link counts once its seat was dropped."""
+            return lambda value: act(value) if self.peers.get(seat) is peer else None
+
+        def heard(notice: wire_pb.GroupNotice) -> None:
+            self._group.hear(seat, messages.parse(notice.content))
+
+        def closed(error: LinkClosed) -> None:
+            self._group.gone(seat, error)
+
+        link.rpc.notice(wire_pb.GroupNotice, if_kept(heard))
+        link.belong_to(
+            LinkOwner(
+                if_kept(closed),
+                if_kept(lambda why: self._out_of_reach(peer, why)),
+                functools.partial(if_kept(self._found), seat),
+                functools.partial(if_kept(self._was_stopped), seat),
+            )
+        )
+        link.sink.watch(self._group.stir)
+        for serve in self._servers:
+            serve(seat, link)
+        if start:
+            link.start()
+        self._group.stir()
+
+    def serve(self, serve: Callable[[int, Link], None]) -> None:
+        """Call it with the seat and the link of each member that there is, and of all to come before they
+        start.
+        """
+        for seat, peer in self.peers.items():
+            if peer.link is not None:
+                serve(seat, peer.link)
+        self._servers.append(serve)
+
+    def make(self, seat: int) -> None:
+        """Meet this member at the signaling server, and greet it."""
+        peer = self.peers.setdefault(seat, Peer(seat))
+        peer.making = self._group.serve(self._meet(seat))
+
+    async def _meet(self, seat: int) -> None:
+        assert self._group.standing is not None
+        key = self._group.roster.pair_key(self._private, self._group.standing.me, seat)
+        link = await self._wiring.meet(key, self.url)
+        self.peers[seat].making = None
+        self.adopt(seat, link)
+        self.send(seat, pb.GroupMessage(greeting=pb.Greeting()))
+
+    # -- how they go on, and end -----------------------------------------------------------------------------
+
+    def own_absence(self) -> str:
+        """That this side slept or was blocked, where that is why it lost links or was given up; or empty."""
+        live = (peer.link.own_absence for peer in self.peers.values() if peer.link is not None)
+        return next(filter(None, live), self._absence)
+
+    def _out_of_reach(self, peer: Peer, why: str) -> None:
+        seat = peer.seat
+        self._absence = peer.link.own_absence if peer.link is not None else ""
+        if peer.losing is None:
+            patience_s = self._group.patience_s
+            peer.loss = PeerLost(f"{why}, and it did not come back within {patience_s:g} s (patience_s)")
+            peer.losing = self._group.serve(self._wait_for(seat, peer.loss))
+            self._group.reach(Missed(seat))
+        self._group.stir()
+
+    async def _wait_for(self, seat: int, loss: PeerLost) -> None:
+        """Count this member's patience, and once more where another member hears this seat."""
+        await self._be_patient()
+        if self._group.is_member(seat):
+            self._group.reach(Waited(seat))
+            await self._be_patient()
+        self.peers[seat].losing = None
+        self._group.gone(seat, loss)
+
+    async def _be_patient(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with Deadline(self._group.patience_s):
+                await asyncio.get_running_loop().create_future()
+
+    def _found(self, seat: int) -> None:
+        self._absence = ""
+        self.back(seat)
+        self._group.reach(Found(seat))
+
+    def _was_stopped(self, seat: int) -> None:
+        if self._group.standing is not None:
+            self._group.reach(Missed(self._group.standing.me))
+
+    def back(self, seat: int) -> None:
+        """This seat is in reach again, or is not waited for any more."""
+        if (losing := self.peers[seat].losing) is not None:
+            losing.cancel()
+            self.peers[seat].losing = None
+        self._group.stir()
+
+    def drop(self, seat: int, why: str) -> None:
+        """Neither have nor make a link to this seat."""
+        peer = self.peers[seat]
+        if peer.making is not None:
+            peer.making.cancel()
+        self.back(seat)
+        self.end(seat, why)
+        self.peers.pop(seat, None)
+
+    def begin_anew(self, why: str) -> None:
+        """End all links, hear nothing of them any more, and be another member, by another key."""
+        for seat in list(self.peers):
+            self.drop(seat, why)
+        self._private = X25519PrivateKey.generate()
+        self._absence = ""
+
+    def end(self, seat: int, why: str) -> bool:
+        """End the link to this seat; returns whether there was one."""
+        peer = self.peers.get(seat)
+        if peer is None or peer.link is None:
+            return False
+        link, peer.link = peer.link, None
+        self._absence = link.own_absence or self._absence
+        self._group.serve(link.close(why))
+        return True
+
+    # -- what is told over them ------------------------------------------------------------------------------
+
+    def send(self, seat: int, message: pb.GroupMessage) -> None:
+        """Tell one member, if there is a link to it."""
+        peer = self.peers.get(seat)
+        if peer is not None and peer.link is not None:
+            peer.link.rpc.tell_nowait(wire_pb.GroupNotice(content=message.SerializeToString()))
+
+    def send_all(self, message: pb.GroupMessage) -> None:
+        """Tell every member that there is a link to."""
+        for seat in list(self.peers):
+            self.send(seat, message)
+
+    def has_greeted_all(self, me: int) -> bool:
+        """Whether all who were there before this member, and still are, have their end of the link to it."""
+        earlier = [peer for seat, peer in self.peers.items() if seat < me and seat != self._group.host]
+        return all(peer.is_greeted or (peer.link is None and peer.making is None) for peer in earlier)
+
+    def newcomers(self) -> tuple[int, ...]:
+        """Seats of those who have links to all and wait for an epoch; known to the host."""
+        assert self._group.standing is not None
+        members = self._group.standing.epoch.members
+        return tuple(
+            seat
+            for seat, peer in sorted(self.peers.items())
+            if peer.is_linked and peer.link is not None and seat not in members
+        )
+
+    def say_linked(self) -> None:
+        """To the host, once every earlier member has its end of the link: operations may begin."""
+        now = self._group.standing
+        assert now is not None
+        if self.has_greeted_all(now.me):
+            self.send(self._group.host, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
+
+    def give_up_lost(self, now: Standing) -> None:
+        """Wait no longer for a link to those whom the host has lost, nor for their greeting."""
+        for seat, peer in list(self.peers.items()):
+            if frozenset((self._group.host, seat)) not in now.broken or self._group.is_host:
+                continue
+            if peer.making is not None:
+                peer.making.cancel()
+                del self.peers[seat]
+                self.say_linked()
+            elif peer.link is not None and not (peer.is_greeted or now.is_member):
+                self.end(seat, "the host of the group has lost it")
+                self.say_linked()
+
+    # -- words: what a member says to all beside operations --------------------------------------------------
+
+    def say(self, topic: str, content: bytes) -> None:
+        """Tell all who have a link to this member. Who comes later has to be told again."""
+        assert len(topic) <= MOST_TOPIC_CHARACTERS
+        assert len(content) <= MOST_WORD_BYTES
+        self.send_all(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
+
+    def say_to(self, seat: int, topic: str, content: bytes) -> None:
+        """Tell that member alone."""
+        self.send(seat, pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
+
+    def heard(self, seat: int, topic: str) -> bytes:
+        """That member's latest word on the topic; empty if there is none."""
+        peer = self.peers.get(seat)
+        return b"" if peer is None else peer.words.get(topic, b"")

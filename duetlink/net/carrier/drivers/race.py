@@ -1,0 +1,95 @@
+"""Connections that may lead to the peer, and the one of them on which both sides settle.
+
+Anybody can connect to a listener. Who does not prove in time to be the peer is dropped; who comes while many
+strangers are waiting displaces the oldest of them, and not those who come from where the peer is expected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from duetlink.net.carrier.drivers.hello import (
+    EXPECTED_TIMEOUT_S,
+    HELLO_TIMEOUT_S,
+    PROOF_BYTES,
+    Hello,
+    exchange_proofs,
+)
+from duetlink.net.carrier.drivers.wire import Wire
+
+MAX_STRANGERS = 8  # at once
+MAX_EXPECTED = 32  # at once, from addresses at which the peer is expected
+MAX_ENTRIES = 1000  # of strangers, in one attempt
+
+
+class Race:
+    """Of one attempt. `winner` is done with the wire that won."""
+
+    def __init__(self, key: bytes, rung: str, *, controlling: bool) -> None:
+        self.winner: asyncio.Future[Wire] = asyncio.get_running_loop().create_future()
+        self._key = key
+        self._rung = rung
+        self._controlling = controlling
+        self._expected_hosts: set[str] = set()
+        self._waiting: dict[asyncio.Task[None], bool] = {}  # in order of entry; whether it was expected
+        self._strangers = 0
+
+    def expect(self, host: str) -> None:
+        """The peer may come from this address."""
+        self._expected_hosts.add(host)
+
+    def enter(self, wire: Wire) -> None:
+        """Find out whether this leads to the peer. The wire is the race's."""
+        expected = wire.peer[0] in self._expected_hosts
+        timeout_s = EXPECTED_TIMEOUT_S if expected else HELLO_TIMEOUT_S
+        task = asyncio.ensure_future(self._run(wire, timeout_s))
+        task.add_done_callback(lambda task: self._left(task, wire))
+        self._waiting[task] = expected
+        if not expected:
+            self._strangers += 1
+        if not expected and self._strangers > MAX_ENTRIES:
+            task.cancel()
+        else:
+            self._displace(expected, MAX_EXPECTED if expected else MAX_STRANGERS)
+
+    async def deserted(self) -> None:
+        """Wait until none that may be the peer's is left."""
+        while expected := [task for task, is_expected in self._waiting.items() if is_expected]:
+            await asyncio.wait(expected)
+
+    async def close(self, keep: Wire | None) -> None:
+        """Drop all but this one."""
+        if self.winner.done() and not self.winner.cancelled() and self.winner.result() is not keep:
+            self.winner.result().abort()
+        self.winner.cancel()
+        tasks = list(self._waiting)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _displace(self, expected: bool, most: int) -> None:
+        alike = [task for task, other in self._waiting.items() if other == expected]
+        for task in alike[: max(0, len(alike) - most)]:
+            task.cancel()
+
+    async def _run(self, wire: Wire, timeout_s: float) -> None:
+        hello = Hello(self._key, self._rung, controlling=self._controlling)
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await exchange_proofs(wire, hello)
+            if not self._controlling:
+                # the other side needs as long again at most, since its choice may be another
+                async with asyncio.timeout(timeout_s):
+                    hello.check_go(await wire.read(PROOF_BYTES))
+            if not self.winner.done():
+                self.winner.set_result(wire)
+                if self._controlling:
+                    wire.write(hello.go)
+
+    def _left(self, task: asyncio.Task[None], wire: Wire) -> None:
+        # a callback: a task that is cancelled before its first step runs none of its own lines
+        del self._waiting[task]
+        won = self.winner.done() and not self.winner.cancelled() and self.winner.result() is wire
+        if not won:
+            wire.reset()

@@ -1,0 +1,1 @@
+"""The helper process, and the kernel's end of it."""

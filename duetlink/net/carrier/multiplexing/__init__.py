@@ -1,0 +1,1 @@
+"""Several TCP connections over one ordered stream of bytes."""
