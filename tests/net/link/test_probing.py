@@ -27,17 +27,22 @@ class Landing:
 
 
 class Rpc:
+    """Keeps what the peer is told. A probe is of 20,000 bytes."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
     def handle(self, kind: Any, handler: Any) -> None:
         pass
 
     async def call(self, query: Any, reply: Any) -> pb.TransferOffer:
-        return pb.TransferOffer(size_bytes=1)
+        return pb.TransferOffer(size_bytes=20_000)
 
     def tell_nowait(self, message: Any) -> None:
-        pass
+        self.told.append(message)
 
 
-async def measured(arrivals: Arrivals, alone: bool) -> Speed | None:
+async def measured(arrivals: Arrivals, alone: bool, rpc: Any = None) -> Speed | None:
     """What a probe says where so many bytes have come until each of these moments."""
 
     class Path:
@@ -50,7 +55,7 @@ async def measured(arrivals: Arrivals, alone: bool) -> Speed | None:
 
     path: Any = Path()
     unused: Any = None
-    rpc: Any = Rpc()
+    rpc = rpc or Rpc()
     traffic: Any = SimpleNamespace(busy=not alone)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probing, "Landing", Landing)
@@ -77,3 +82,14 @@ async def test_few_arrivals_are_better_than_none() -> None:
     assert await measured([(1.0, 1000), (1.0, 2000)], True) is None
     assert await measured([(1.0, 1000), (1.125, 9000)], True) == Speed(64_000, True)
     assert await measured([(1.0, 1000), (1.5, 9000)], True) == Speed(16_000, True)
+
+
+@pytest.mark.parametrize(("last_bytes", "told"), [(15_000, [100_000.0]), (20_000, [])])
+async def test_the_peer_is_told_of_no_speed_of_a_probe_that_came_whole(
+    last_bytes: int, told: list[float]
+) -> None:
+    """A path that has carried all of it in that time is fast, and the processors may have held it."""
+    rpc = Rpc()
+    assert await measured([(0.0, 0), (0.2, 5000), (0.3, last_bytes)], True, rpc) is not None
+    speeds = [message.bytes_per_s for message in rpc.told if isinstance(message, pb.PathSpeed)]
+    assert speeds == pytest.approx(told)
