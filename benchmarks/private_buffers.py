@@ -19,7 +19,7 @@ import numpy as np
 from duetlink.net.flight import body, server
 from duetlink.net.flight.body import Landing
 from duetlink.net.flight.receiving import MAX_BLOCK_BYTES
-from duetlink.net.flight.sending import Parcel, Sending
+from duetlink.net.flight.sending import FlightBatch, Sending
 from duetlink.net.paths.shared_memory import SharedMemory
 
 # gRPC holds a buffer until it is written: a window of 16 MiB, and what the sockets hold
@@ -31,7 +31,7 @@ class _CopyingSending(Sending):
 
     buffers: ClassVar[Iterator[np.ndarray]]
 
-    def parcels(self) -> Iterator[Parcel]:
+    def parcels(self) -> Iterator[FlightBatch]:
         for parcel in super().parcels():
             yield dataclasses.replace(parcel, data=_copy(parcel.data, next(self.buffers)))
 

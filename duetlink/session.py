@@ -37,11 +37,11 @@ from duetlink.net.reunion import Reunion
 from duetlink.net.signaling import (
     BORROWS,
     GROUP,
-    Hello,
     Paired,
     PasteOwner,
     PasteScientist,
     SessionCode,
+    SignalingHello,
     WebSocketMailbox,
     configured,
     connected,
@@ -224,14 +224,14 @@ def _settings(settings: Settings | None, signaling: str | None) -> Settings:
     return settings if signaling is None else dataclasses.replace(settings, signaling=signaling)
 
 
-def _hello(name: str) -> Hello:
-    return Hello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name)
+def _hello(name: str) -> SignalingHello:
+    return SignalingHello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name)
 
 
 class _Opening:
     """Brings one duet from nothing to connected. On the loop thread."""
 
-    def __init__(self, life: Life, hello: Hello, use: EndpointUse) -> None:
+    def __init__(self, life: Life, hello: SignalingHello, use: EndpointUse) -> None:
         self._life = life
         self._hello = hello
         self._use = use
@@ -292,7 +292,7 @@ class _Opening:
         met: Callable[[], None],
         attach: Attach,
     ) -> None:
-        async def answer(hello: Hello, offer: bytes) -> bytes:
+        async def answer(hello: SignalingHello, offer: bytes) -> bytes:
             met()
             connection = await self._connection(hello.relays)
             return await connection.answer(offer)
@@ -387,7 +387,7 @@ class _Opening:
         )
         self._life.at_end(functools.partial(cancelled, self._probe))
 
-    async def _lending(self) -> Hello:
+    async def _lending(self) -> SignalingHello:
         """The hello of this side, with the TURN servers that it lends, or that it would borrow some."""
         settings = self._settings
         servers = settings.allowed_ice_servers

@@ -14,7 +14,7 @@ import duetlink
 from duetlink import errors, session
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.net.peer.connection import PeerConnection
-from duetlink.net.signaling import BORROWS, Hello, SessionCode, WebSocketMailbox, pair_scientist
+from duetlink.net.signaling import BORROWS, SessionCode, SignalingHello, WebSocketMailbox, pair_scientist
 from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.net.signaling.wordlist import EVEN, ODD
@@ -116,7 +116,7 @@ async def hear_relays(code: str, server: str) -> tuple[IceServer, ...]:
     async def borrow(relays: tuple[IceServer, ...]) -> bytes:
         return await connection.offer()
 
-    hello = Hello(PROTOCOL_MIN, PROTOCOL_MAX, "0", features=frozenset({BORROWS}))
+    hello = SignalingHello(PROTOCOL_MIN, PROTOCOL_MAX, "0", features=frozenset({BORROWS}))
     try:
         paired = await pair_scientist(mailbox, parsed, hello, await connection.offer(), borrow=borrow)
         return paired.hello.relays

@@ -20,7 +20,7 @@ from duetlink.data.codecs.element import FLOAT32
 from duetlink.data.codecs.support import Places, places_of
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.execution.elements import Array
-from duetlink.groups.collectives.sums.base import Job
+from duetlink.groups.collectives.sums.base import SumJob
 from duetlink.groups.collectives.sums.union import union_of_supports
 from duetlink.groups.collectives.values.flat import Manner
 
@@ -33,7 +33,7 @@ Cells = NDArray[np.int64]
 
 async def all_reduce(members: Collectives, array: Array) -> int:
     """About the sum of all members' flat float32 arrays, in place; returns how many items are estimates."""
-    job = Job(members.flat, array, FLOAT32, "sum", "lhc", Manner(algorithm="ring"))
+    job = SumJob(members.flat, array, FLOAT32, "sum", "lhc", Manner(algorithm="ring"))
     bitmap, _ = await union_of_supports(job)
     places = places_of(bitmap, array.size)
     sketch: Array = await off_loop(array.nbytes, sketch_of, array)

@@ -18,7 +18,7 @@ from duetlink.base.audit.entry import OPENED, POLICY, SHARE, UNREADABLE, UNSHARE
 from duetlink.base.audit.verify import Report, verify
 from duetlink.base.quantities import count_text, size_text
 from duetlink.base.wire.text import harmless_lines
-from duetlink.duet.display import Shown, Table, by_words
+from duetlink.duet.display import Displayed, Table, by_words
 from duetlink.errors import AuditBroken, AuditUnavailable, SettingError
 
 ALL = "all"
@@ -64,7 +64,7 @@ class EntryFilter:
         )
 
 
-class Audit(Shown):
+class Audit(Displayed):
     """Entries of the log, oldest first, as they are when they are looked at: those of this duet, unless
     `filter` asks for others. Reading needs as much memory as one entry.
     """

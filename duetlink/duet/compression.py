@@ -14,7 +14,7 @@ from duetlink.base.runtime.loop import LoopThread
 from duetlink.data.codecs import Codec, codecs
 from duetlink.data.tuning import Compression, Decision, Plan
 from duetlink.data.tuning.compression import serves
-from duetlink.duet.display import Listing, Shown, Table
+from duetlink.duet.display import Displayed, Listing, Table
 from duetlink.net.link.link import Link
 
 
@@ -27,7 +27,7 @@ class MadeChange:
     words: str  # such as "mode: manual, tensor: raw"
 
 
-class SharedCompression(KnownAttributes, Shown):
+class SharedCompression(KnownAttributes, Displayed):
     """The configuration that both sides share: see `tuning.Compression` for what its fields mean.
 
     Each field can be set (`duet.compression.objective = "bytes"`); `set` changes several at once. A change is

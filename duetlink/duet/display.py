@@ -92,7 +92,7 @@ class Table:
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-class Shown:
+class Displayed:
     """A base for what shows itself as its `table()`: as HTML in a notebook, as text in a terminal."""
 
     __slots__ = ()
@@ -108,7 +108,7 @@ class Shown:
         return self.table()._repr_html_()
 
 
-class Listing(Sequence[T], Shown):
+class Listing(Sequence[T], Displayed):
     """Several of a kind as of now, with a table of them."""
 
     def __init__(self, items: Sequence[T]) -> None:

@@ -28,7 +28,7 @@ from duetlink.duet.asking.requests.own_requests import OwnRequest, OwnRequestTab
 from duetlink.duet.asking.requests.pending_request import wait_future
 from duetlink.duet.audit import Audit
 from duetlink.duet.compression import SharedCompression, TuningView
-from duetlink.duet.display import Shown, Table, visible
+from duetlink.duet.display import Displayed, Table, visible
 from duetlink.duet.examination import Examination, Examine
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
 from duetlink.duet.objects.budget import Budget
@@ -58,7 +58,7 @@ from duetlink.panel import Panel, make_panel
 T = TypeVar("T")
 
 
-class Duet(KnownAttributes, Shown):
+class Duet(KnownAttributes, Displayed):
     """A pairing of two notebooks. `duetlink.launch()` and `duetlink.join()` make one.
 
     All methods may be called from any thread; the blocking ones can be interrupted. Use it as a context

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, overload
 
 from duetlink.base.runtime.forks import in_child
 from duetlink.duet.cell import Run
-from duetlink.duet.display import Shown, Table
+from duetlink.duet.display import Displayed, Table
 from duetlink.errors import DuetError
 
 RUN_AGAIN = "the cell that made this duet was run again"
@@ -30,7 +30,7 @@ class Closable(Protocol):
 T = TypeVar("T", bound=Closable)
 
 
-class OpenDuets(Sequence[T], Shown):
+class OpenDuets(Sequence[T], Displayed):
     """`duetlink.duets`: the open duets of this kernel, oldest first. Any thread may call."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from duetlink.base.audit.entry import Entry
 from duetlink.base.events import Sink
 from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.duet.display import Shown, Table, visible
+from duetlink.duet.display import Displayed, Table, visible
 from duetlink.duet.objects.recorder import BEGUN, Recorder
 from duetlink.errors import LinkClosed
 from duetlink.net.link.transfer import COMPLETE, FAILED
@@ -175,7 +175,7 @@ class OpenPort(_Port):
         return f"{self.address} here"
 
 
-class PortTable(Shown):
+class PortTable(Displayed):
     """The ports of a duet: those that this side shares, and those that it has opened."""
 
     def __init__(self, ports: Sequence[_Port]) -> None:

@@ -11,13 +11,13 @@ from typing import Self
 
 from duetlink.base.quantities import rate_text, size_text
 from duetlink.base.runtime.holdings import HeldStatus
-from duetlink.duet.display import Shown, Table
+from duetlink.duet.display import Displayed, Table
 from duetlink.net.link.traffic import Statistics
 from duetlink.net.paths.ladder import PathStatus
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ShownStatistics(Shown, Statistics):
+class ShownStatistics(Displayed, Statistics):
     """A link at one moment; sizes in bytes, rates in bytes per second, times in seconds."""
 
     @classmethod
@@ -49,7 +49,7 @@ class ShownStatistics(Shown, Statistics):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DuetStatus(Shown):
+class DuetStatus(Displayed):
     """One side at one moment. Whatever is held is let go of when its last reason goes."""
 
     state: str  # as `duet.state`

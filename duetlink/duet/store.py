@@ -13,7 +13,7 @@ from duetlink.duet.asking.pointers.columns import names_and_dtypes
 from duetlink.duet.asking.pointers.pointer import Described, Pointer, ReceivedObject
 from duetlink.duet.asking.pointers.workbench import Workbench
 from duetlink.duet.asking.requests.asking import Asking
-from duetlink.duet.display import Shown, Table, imported_pandas, shortened
+from duetlink.duet.display import Displayed, Table, imported_pandas, shortened
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.errors import AssetNotFound, TransferFailed
@@ -80,7 +80,7 @@ class Listed(NamedTuple):
         return self.whose, self.described._info.name
 
 
-class Store(Mapping[str, Pointer], Shown):
+class Store(Mapping[str, Pointer], Displayed):
     """A live view. Where both sides use one name, it is this side's own object; `mine`, `peer` and `received`
     have each side's alone. A name of the peer's is as it is printed, with escapes for what would be a command
     to a terminal.

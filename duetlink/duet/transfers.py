@@ -10,7 +10,7 @@ from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
 from duetlink.duet.asking.requests.asking import Question
 from duetlink.duet.asking.requests.pending_request import PendingRequest
-from duetlink.duet.display import Shown, Table, visible
+from duetlink.duet.display import Displayed, Table, visible
 from duetlink.duet.life import CLOSED, Life
 from duetlink.duet.objects.giving import Gift
 from duetlink.errors import AssetNotFound, TransferEnded
@@ -181,7 +181,7 @@ class SharedTransfer:
         return TransferTable([self])._repr_html_()
 
 
-class TransferTable(Shown):
+class TransferTable(Displayed):
     """The latest transfers, oldest first, and all that run; index by the number that the table shows."""
 
     def __init__(self, transfers: Sequence[SharedTransfer]) -> None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from duetlink.compute.privacy.categories import Selection, select
-from duetlink.compute.privacy.release import Plan, plan
+from duetlink.compute.privacy.release import ReleasePlan, plan
 from duetlink.compute.privacy.statistic import MIN_EPSILON, QUANTILE, Statistic
 from duetlink.data.prep.base import Step
 from duetlink.data.prep.bounded import Bounded
@@ -144,7 +144,7 @@ class _Bounds:
     """Two quantiles, for the bounds of a step."""
 
     step: Bounded
-    plans: tuple[Plan, Plan]
+    plans: tuple[ReleasePlan, ReleasePlan]
 
     def released(self, rows: Prepared) -> Step:
         """The step with bounds. Raises PrepError: the noise left no room between them."""

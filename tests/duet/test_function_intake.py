@@ -12,7 +12,7 @@ import pytest
 
 from duetlink import errors
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.compute.operations.function import Call, digest_of, input_names, parse_call, show_call
+from duetlink.compute.operations.function import FunctionCall, digest_of, input_names, parse_call, show_call
 from duetlink.compute.operations.steps.body import steps_text, write
 from duetlink.data import values
 from duetlink.data.values.base import Encoded, Summary
@@ -236,18 +236,18 @@ def test_inputs_have_names_of_their_own() -> None:
 
 
 def test_the_digest_is_what_it_was_in_earlier_versions_with_its_own_version_before_it() -> None:
-    call = Call([1, [0]], {"a": 2.5, "b": "x"})
+    call = FunctionCall([1, [0]], {"a": 2.5, "b": "x"})
     known = [("asset", "ages")]
     digest = digest_of("f", "def f(): pass\n", call, known)
     assert digest == "v2:2b1951f44b5346f1bf068a03a821482913e3bc60ee9720d3dba1e6fb99f23f28"
     others = [
         digest_of("g", "def f(): pass\n", call, known),
         digest_of("f", "def f(): pass", call, known),
-        digest_of("f", "def f(): pass\n", Call([1.0, [0]], call.keywords), known),
+        digest_of("f", "def f(): pass\n", FunctionCall([1.0, [0]], call.keywords), known),
         digest_of("f", "def f(): pass\n", call, [("value", "ages")]),
         digest_of("f", "def f(): pass\n", call, [("asset", "age")]),
         # keywords have an order for `**keywords`: that is what runs
-        digest_of("f", "def f(): pass\n", Call([1, [0]], {"b": "x", "a": 2.5}), known),
+        digest_of("f", "def f(): pass\n", FunctionCall([1, [0]], {"b": "x", "a": 2.5}), known),
     ]
     assert len({digest, *others}) == 7
 

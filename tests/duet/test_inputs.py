@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.operations.function import Call
+from duetlink.compute.operations.function import FunctionCall
 from duetlink.duet.answering.job import FunctionJob, Input, unmade
 from duetlink.duet.objects.asset import AssetInfo
 
@@ -71,7 +71,11 @@ def test_all_steps_of_all_inputs_can_be_read() -> None:
     inputs = (Input(program=long_program(500)), Input(asset=AssetInfo("people", 1, "x", "", 1)))
     lineage = inputs[0].program.lineage  # type: ignore[union-attr]
     job = FunctionJob(
-        unmade(lineage, lambda name, revision: ()), "f", "def f(x, y): ...", Call([[0], [1]], {}), inputs
+        unmade(lineage, lambda name, revision: ()),
+        "f",
+        "def f(x, y): ...",
+        FunctionCall([[0], [1]], {}),
+        inputs,
     )
     lines = job.all_steps().splitlines()
     assert lines[0] == "# input_0 is made by"

@@ -15,7 +15,7 @@ import pytest
 from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless, harmless_lines
-from duetlink.compute.operations.function import Call
+from duetlink.compute.operations.function import FunctionCall
 from duetlink.compute.worker.protocol import answers
 from duetlink.compute.worker.protocol.faults import Fault
 from duetlink.compute.worker.protocol.memory import close_all, place
@@ -55,7 +55,7 @@ def request() -> Request:
     log.add([HOSTILE])
     info = AssetInfo("f()", 0, "", "", 0)
     mock = mock_words(HOSTILE, HOSTILE, HOSTILE)
-    job = FunctionJob(info, "f", "", Call([], {}), (), mock=mock, log=log)
+    job = FunctionJob(info, "f", "", FunctionCall([], {}), (), mock=mock, log=log)
     job.failure = Failure("Exception", 0, HOSTILE, f"{HOSTILE}\n{HOSTILE}\n")
     now = datetime.datetime.now(datetime.UTC)
     incoming = Incoming(0, job.info, None, HOSTILE, f"{HOSTILE}\n{HOSTILE}", now, None, (), job=job)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink.compute.operations.allow_lists.allowed import Allowed
-from duetlink.duet.asking.grammar.call import Call, done_here
+from duetlink.duet.asking.grammar.call import ParsedCall, done_here
 from duetlink.duet.asking.grammar.polars_expression import parsed, parsed_type
 from duetlink.errors import OperationRefused
 from tests.duet.polars_samples import KNOWN
@@ -32,8 +32,8 @@ def test_each_sample_comes_out_as_it_was() -> None:
 
 
 def test_a_comparison_is_these_operations() -> None:
-    assert parsed(pl.col("a") > 3, ALLOWED) == Call(
-        "operator.gt", (Call("polars.col", ("a",)), Call("polars.lit", (3,)))
+    assert parsed(pl.col("a") > 3, ALLOWED) == ParsedCall(
+        "operator.gt", (ParsedCall("polars.col", ("a",)), ParsedCall("polars.lit", (3,)))
     )
 
 

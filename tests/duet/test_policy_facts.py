@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.canonical import Value
-from duetlink.compute.operations.function import Call
+from duetlink.compute.operations.function import FunctionCall
 from duetlink.compute.operations.steps.effects import is_listed, worst_effect
 from duetlink.compute.operations.steps.trace import LoggedValue, Trace
 from duetlink.compute.prep.frames import PREPARE
@@ -223,7 +223,7 @@ def test_the_name_of_a_function_is_no_tag_and_approves_nothing(name: str) -> Non
     info = describe(
         name,
         f"def {name}(v):\n    return v\n",
-        Call([[0]], {}),
+        FunctionCall([[0]], {}),
         (Input(mine.info),),
         lambda name, revision: patients.tags,
     )
@@ -284,7 +284,7 @@ def test_what_a_function_makes_of_what_was_prepared_is_not_prepared() -> None:
     info = describe(
         "f",
         "def f(v):\n    return v\n",
-        Call([[0]], {}),
+        FunctionCall([[0]], {}),
         (Input(mine.info),),
         lambda name, revision: patients.tags,
     )

@@ -37,7 +37,7 @@ FAILURES: dict[type, tuple[Why, ...]] = {
     do.KeepFailure: (Why.OTHER, Why.INTERRUPTED),
     do.MakeOffer: (Why.GONE, Why.OTHER, Why.INTERRUPTED),
     do.Release: (Why.AUDIT, Why.GONE, Why.OTHER, Why.INTERRUPTED),
-    do.Record: (Why.AUDIT, Why.INTERRUPTED),
+    do.WriteAuditEntry: (Why.AUDIT, Why.INTERRUPTED),
     do.Tell: (Why.OTHER, Why.INTERRUPTED),
 }
 
@@ -105,15 +105,15 @@ class World:
             by = self.rng.choice([yes, events.Yes(PERSON)])
             self.happen(events.AskedAgain(asker, by), by)
         elif chosen == 1:
-            self.happen(events.Asked(asker, events.Yes("budget")), events.Yes("budget"))
+            self.happen(events.RequestArrived(asker, events.Yes("budget")), events.Yes("budget"))
         elif chosen == 2:
-            self.happen(events.Asked(asker, events.No("policy p", "no")))
+            self.happen(events.RequestArrived(asker, events.No("policy p", "no")))
         elif chosen == 3:
-            self.happen(events.Asked(asker, yes, is_unmade=True), yes)
+            self.happen(events.RequestArrived(asker, yes, is_unmade=True), yes)
         elif chosen == 4:
-            self.happen(events.Asked(asker, yes), yes)
+            self.happen(events.RequestArrived(asker, yes), yes)
         else:
-            self.happen(events.Asked(asker))
+            self.happen(events.RequestArrived(asker))
             for _ in range(self.rng.randrange(4)):
                 self.happen(events.Joined(self.new_asker()))
 
@@ -178,7 +178,7 @@ class World:
             self.offers[action.asker] = "made"
         if isinstance(action, do.Release):
             self.recorded.add(action.asker)
-        if isinstance(action, do.Record):
+        if isinstance(action, do.WriteAuditEntry):
             self.asked_recorded |= {action.asker} if action.what is not Entries.ANSWERED else set()
             self.answer_recorded |= action.what is not Entries.ASKED
         self.happen(events.Done(action))
@@ -322,7 +322,7 @@ PLANTED = {
         AUDITED,
     ),
     "a policy's no is told before it is recorded": (
-        "return now, (*before, settle, do.Record(Entries.ASKED_AND_ANSWERED, asked.asker))",
+        "return now, (*before, settle, do.WriteAuditEntry(Entries.ASKED_AND_ANSWERED, asked.asker))",
         "return _ended(now, *before, settle, do.LetGo(), do.Reply(asked.asker, DENIED, answer.reason))",
         AUDITED,
     ),
@@ -395,7 +395,8 @@ PLANTED = {
     ),
     "a denial is awaited after an interrupt": (
         "    if now.way is Way.REPLY:\n        return _not_replied(now, failed, undo)",
-        "    if now.way is Way.REPLY:\n        return now, (*undo, do.Record(Entries.ASKED_AND_ANSWERED))",
+        "    if now.way is Way.REPLY:\n"
+        "        return now, (*undo, do.WriteAuditEntry(Entries.ASKED_AND_ANSWERED))",
         WAITS,
     ),
 }
@@ -448,7 +449,7 @@ NO_DISK = OSError("no disk")
 
 def test_a_policy_answers_in_the_reply_once_its_line_is_on_the_disk() -> None:
     case, done = lived(
-        events.Asked(A, BY_POLICY),
+        events.RequestArrived(A, BY_POLICY),
         events.Done(do.Keep()),
         events.Done(do.MakeOffer(A)),
         events.Done(do.Release(A, with_question=True)),
@@ -465,7 +466,7 @@ def test_a_policy_answers_in_the_reply_once_its_line_is_on_the_disk() -> None:
 def test_where_the_log_cannot_be_written_nothing_leaves_and_the_request_is_denied() -> None:
     release = do.Release(A, with_question=True)
     case, done = lived(
-        events.Asked(A, BY_POLICY),
+        events.RequestArrived(A, BY_POLICY),
         events.Done(do.Keep()),
         events.Done(do.MakeOffer(A)),
         events.Failed(release, Why.AUDIT, NO_DISK),
@@ -483,7 +484,7 @@ def test_where_the_log_cannot_be_written_nothing_leaves_and_the_request_is_denie
 def test_where_the_log_cannot_be_written_a_request_that_a_person_approves_is_pending_again() -> None:
     release = do.Release(A, with_question=False)
     case, done = lived(
-        events.Asked(A),
+        events.RequestArrived(A),
         events.Answered(BY_PERSON),
         events.Done(do.Keep()),
         events.Done(do.MakeOffer(A)),
@@ -501,7 +502,7 @@ def test_where_the_log_cannot_be_written_a_request_that_a_person_approves_is_pen
 
 def test_where_one_of_two_offers_fails_the_other_is_taken_back_and_both_hear_why() -> None:
     case, done = lived(
-        events.Asked(A),
+        events.RequestArrived(A),
         events.Joined(B),
         events.Answered(BY_PERSON),
         events.Done(do.Keep()),
@@ -527,7 +528,7 @@ def test_where_one_of_two_offers_fails_the_other_is_taken_back_and_both_hear_why
 
 def test_a_withdrawal_while_the_offer_is_made_ends_the_request_and_gives_the_quota_back() -> None:
     case, done = lived(
-        events.Asked(A),
+        events.RequestArrived(A),
         events.Answered(BY_POLICY),
         events.Done(do.Keep()),
         events.Withdrawn(A),
@@ -549,7 +550,7 @@ def test_a_withdrawal_while_the_offer_is_made_ends_the_request_and_gives_the_quo
 def test_what_expires_while_its_release_fails_has_expired() -> None:
     closed = ConnectionError("closed")
     case, done = lived(
-        events.Asked(A),
+        events.RequestArrived(A),
         events.Answered(BY_PERSON),
         events.Expired("late"),
         events.Failed(do.Keep(), Why.OTHER, closed),
@@ -567,11 +568,11 @@ def test_what_expires_while_its_release_fails_has_expired() -> None:
 
 def test_what_is_pending_stays_so_when_its_peer_is_gone_and_another_one_may_ask_again() -> None:
     case, done = lived(
-        events.Asked(A),
+        events.RequestArrived(A),
         events.Joined(B),
         events.PeerGone(),
         events.Withdrawn(A),
-        events.Asked(A),
+        events.RequestArrived(A),
     )
     assert done[2:4] == [(), ()]
     assert done[4][0] == do.Count()
@@ -579,7 +580,7 @@ def test_what_is_pending_stays_so_when_its_peer_is_gone_and_another_one_may_ask_
 
 
 def test_an_answer_on_its_way_to_a_peer_that_is_gone_fails_as_its_link_does() -> None:
-    case, done = lived(events.Asked(A), events.Answered(events.No(PERSON, "no")), events.PeerGone())
+    case, done = lived(events.RequestArrived(A), events.Answered(events.No(PERSON, "no")), events.PeerGone())
     assert done[2] == ()
     assert (case.phase, case.askers) == (Phase.TELLING, (A,))
 
@@ -592,8 +593,8 @@ def test_what_a_policy_had_run_for_a_peer_that_is_gone_waits_for_a_person() -> N
 
 def test_a_policy_has_a_function_run_and_decides_anew_about_what_it_made() -> None:
     case, done = lived(
-        events.Asked(A, BY_POLICY, is_unmade=True),
-        events.Done(do.Record(Entries.ASKED, A, is_first=True)),
+        events.RequestArrived(A, BY_POLICY, is_unmade=True),
+        events.Done(do.WriteAuditEntry(Entries.ASKED, A, is_first=True)),
         events.FunctionMade(),
         events.Answered(None),
     )
@@ -603,7 +604,7 @@ def test_a_policy_has_a_function_run_and_decides_anew_about_what_it_made() -> No
             do.StartFunction("policy p"),
             do.CallPerson(),
             do.StartTimer(),
-            do.Record(Entries.ASKED, A, is_first=True),
+            do.WriteAuditEntry(Entries.ASKED, A, is_first=True),
         ),
         (do.Reply(A, PENDING),),
         (do.Decide(),),
@@ -614,8 +615,8 @@ def test_a_policy_has_a_function_run_and_decides_anew_about_what_it_made() -> No
 
 def run_by_policy(*happened: Any) -> tuple[Case, list[tuple[Any, ...]]]:
     """The case after a policy has had a function run and these events, and the actions of these."""
-    asked = events.Asked(A, BY_POLICY, is_unmade=True)
-    recorded = events.Done(do.Record(Entries.ASKED, A, is_first=True))
+    asked = events.RequestArrived(A, BY_POLICY, is_unmade=True)
+    recorded = events.Done(do.WriteAuditEntry(Entries.ASKED, A, is_first=True))
     case, done = lived(asked, recorded, *happened)
     return case, done[2:]
 

@@ -43,7 +43,7 @@ from duetlink.errors import CodecFailed, LocalProtocolError
 from duetlink.groups.collectives.sums.sketch_terms import HEAD_BYTES, SketchTerms, head_of
 from duetlink.groups.secure.introduction import Held, Introduction
 from duetlink.groups.secure.member_secrets import Secrets
-from duetlink.groups.secure.naming import TRIALS, Evidence, Opening, TrialFacts
+from duetlink.groups.secure.naming import TRIALS, Evidence, MaskStatement, TrialFacts
 from tests.data.dedup.bodies import manifest_of, pack, stream
 from tests.fuzz import gossip, mutate
 
@@ -555,7 +555,7 @@ def _sum_samples() -> list[bytes]:
     found.append(b"\3" + FixedPoint.of_range(3.0, 4).to_wire())
     secrets = Secrets(1, _SECURE_MEMBERS)
     found.append(b"\4" + secrets.introduction(0, Held(), bytes(32)).to_wire())
-    found.append(b"\5" + bytes(Opening.size_bytes() + Evidence.size_bytes(_SECURE_MEMBERS)))
+    found.append(b"\5" + bytes(MaskStatement.size_bytes() + Evidence.size_bytes(_SECURE_MEMBERS)))
     few = np.arange(0, _SUM_ITEMS, 60)
     head = head_of(*_sparse(few), few, few.astype(np.float32) + 1)
     found.append(b"\6" + 3 * head.tobytes())
@@ -629,8 +629,8 @@ def _use_heads(data: bytes) -> None:
 
 def _use_evidence(data: bytes) -> None:
     """One member of four has told this; the others keep to the protocol, and are named in a pair at most."""
-    opening = Opening.from_wire(data[: Opening.size_bytes()], "rank 1")
-    told = Evidence.from_wire(data[Opening.size_bytes() :], _SECURE_MEMBERS, "rank 1")
+    opening = MaskStatement.from_wire(data[: MaskStatement.size_bytes()], "rank 1")
+    told = Evidence.from_wire(data[MaskStatement.size_bytes() :], _SECURE_MEMBERS, "rank 1")
     nothing = np.zeros((_SECURE_MEMBERS, TRIALS), np.uint64)
     blinded = nothing.copy()
     blinded[1] = opening.blinded

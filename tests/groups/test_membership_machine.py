@@ -75,7 +75,7 @@ class World:
         self.standings[seat], actions = self.machine.step(self.standings[seat], event)
         for action in actions:
             match action:
-                case events.Send(to, message):
+                case events.SendToMember(to, message):
                     self.put(seat, to, message)
                 case events.Tell(message):
                     for one, other in list(self.queues):
@@ -407,7 +407,7 @@ PLANTS = {
     ),
     "the next epoch is not told on": (
         "self.actions.append(events.Tell(Commit(epoch.number, Proposal(epoch.members, even))))",
-        "[self.actions.append(events.Send(s, Commit(epoch.number, Proposal(epoch.members, even)))) "
+        "[self.actions.append(events.SendToMember(s, Commit(epoch.number, Proposal(epoch.members, even)))) "
         "for s in epoch.members if before.round and s != before.me]",
         {ONE_GROUP, NO_HANG, ONE_LIST},
     ),

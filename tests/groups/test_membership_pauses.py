@@ -179,7 +179,7 @@ class Timed:
         self.standings[seat], actions = self.machine.step(self.standings[seat], event)
         for action in actions:
             match action:
-                case events.Send(to, message):
+                case events.SendToMember(to, message):
                     self.send(seat, to, message)
                 case events.Tell(message):
                     for other in self.standings:

@@ -28,7 +28,7 @@ from duetlink.groups.torch.backend import DuetlinkBackend
 from duetlink.groups.torch.face import Face
 from duetlink.groups.torch.group_links import GroupLinks
 from duetlink.groups.torch.group_store import GroupStore
-from duetlink.groups.torch.job import Job
+from duetlink.groups.torch.job import TorchJob
 from duetlink.groups.torch.rendezvous import Wish, meet
 from duetlink.groups.torch.shelf import MOST_HELD_BYTES, Op, Question, Shelf
 from duetlink.net.link.shared_endpoint import shared_endpoint
@@ -112,7 +112,7 @@ def test_how_a_sum_of_a_job_went_is_told_by_its_group(make_group: MakeGroup) -> 
     stores: list[Any] = together(groups, GroupStore)
 
     def summed(store: GroupStore) -> float:
-        job = Job(store.rank, store.size, shared_endpoint.use().thread, GroupLinks(store), QUICK, 1)
+        job = TorchJob(store.rank, store.size, shared_endpoint.use().thread, GroupLinks(store), QUICK, 1)
         try:
             collectives = job.thread.run(job.enter("all", [0, 1], TIMEOUT_S))
             found: Any = job.thread.run(collectives.all_reduce(np.ones(4), ReduceOptions(codec="union")))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from duetlink.compute.mocks.arrow_type import INNER, LISTS, is_list
-from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES, Array, Draw
+from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES, Array, ColumnSampler
 from duetlink.compute.mocks.facts import Facts, NoFacts
 from duetlink.compute.mocks.numpy_ import floats
 from duetlink.compute.mocks.scope import Scope
@@ -92,7 +92,7 @@ def _union(type_: Any, count: int, scope: Scope) -> Any:
     return pa.UnionArray.from_dense(codes, offsets, parts, names, type_.type_codes)
 
 
-def _dictionary(type_: Any, count: int, draw: Draw) -> Any:
+def _dictionary(type_: Any, count: int, draw: ColumnSampler) -> Any:
     chosen = draw.chosen(count, lambda values: _converted(values, type_.value_type))
     if chosen is None:
         choices = _categories(type_.value_type, draw)
@@ -109,7 +109,7 @@ def _dictionary(type_: Any, count: int, draw: Draw) -> Any:
     return pa.DictionaryArray.from_arrays(indices, choices, ordered=type_.ordered)
 
 
-def _categories(type_: Any, draw: Draw) -> Any:
+def _categories(type_: Any, draw: ColumnSampler) -> Any:
     draw.unbounded("a column of categories")
     words = [f"category {number}" for number in range(UNKNOWN_CATEGORIES)]
     if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
@@ -119,7 +119,7 @@ def _categories(type_: Any, draw: Draw) -> Any:
     return pa.array(dict.fromkeys(_column(type_, UNKNOWN_CATEGORIES, draw)), type_)
 
 
-def _column(type_: Any, count: int, draw: Draw) -> Any:
+def _column(type_: Any, count: int, draw: ColumnSampler) -> Any:
     """One that is not nested, nothing missing."""
     chosen = draw.chosen(count, lambda values: _converted(values, type_))
     if chosen is not None:
@@ -154,7 +154,7 @@ def _column(type_: Any, count: int, draw: Draw) -> Any:
     )
 
 
-def _decimals(type_: Any, count: int, draw: Draw) -> list[decimal.Decimal]:
+def _decimals(type_: Any, count: int, draw: ColumnSampler) -> list[decimal.Decimal]:
     most = 10**type_.precision - 1
     counts = draw.integers(count, -most, most, str(type_), unit=Fraction(10) ** -type_.scale)
     return [decimal_of(number, type_.scale) for number in counts.tolist()]
@@ -166,7 +166,7 @@ def decimal_of(number: int, scale: int) -> decimal.Decimal:
     return decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 
-def _times(type_: Any, count: int, draw: Draw) -> Any:
+def _times(type_: Any, count: int, draw: ColumnSampler) -> Any:
     is_ = pa.types
     if is_.is_date32(type_):
         return pa.array(draw.times(count, np.dtype("M8[D]")).view(np.int64).astype(np.int32)).view(type_)

@@ -28,7 +28,7 @@ _DAYS, _SECONDS = 3652, 86_400
 Array = np.ndarray[Any, Any]
 
 
-class Draw:
+class ColumnSampler:
     """`where` names the column in messages. `categories` are the library's to convert: see `picks`."""
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from duetlink.compute.mocks import numpy_
-from duetlink.compute.mocks.draw import Draw
+from duetlink.compute.mocks.draw import ColumnSampler
 from duetlink.compute.mocks.facts import Facts
 from duetlink.compute.mocks.scope import Scope
 from duetlink.errors import SettingError
@@ -141,35 +141,37 @@ def _checked(kind: type, categories: Sequence[Any]) -> list[Any]:
     if kind is float:
         return [float(category) for category in categories]
     if kind in _NUMPY:
-        return list(numpy_.column(np.dtype(kind), len(categories), Draw("", (0,), None, tuple(categories))))
+        return list(
+            numpy_.column(np.dtype(kind), len(categories), ColumnSampler("", (0,), None, tuple(categories)))
+        )
     if any(type(category) is not kind for category in categories):
         raise ValueError(f"not all are {kind.__name__}")
     return list(categories)
 
 
-def _integers(count: int, draw: Draw) -> list[Any]:
+def _integers(count: int, draw: ColumnSampler) -> list[Any]:
     return list(draw.integers(count, -_MOST, _MOST, "int").tolist())
 
 
-def _floats(count: int, draw: Draw) -> list[Any]:
+def _floats(count: int, draw: ColumnSampler) -> list[Any]:
     return list(numpy_.column(np.dtype(float), count, draw).tolist())
 
 
-def _decimals(count: int, draw: Draw) -> list[Any]:
+def _decimals(count: int, draw: ColumnSampler) -> list[Any]:
     counts = draw.integers(count, -_MOST, _MOST, "Decimal", unit=Fraction(1, 100)).tolist()
     return [decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -2)) for number in counts]
 
 
-def _clock(count: int, draw: Draw) -> list[Any]:
+def _clock(count: int, draw: ColumnSampler) -> list[Any]:
     counts = draw.clock(count, 1_000_000).tolist()
     return [(dt.datetime.min + dt.timedelta(microseconds=microseconds)).time() for microseconds in counts]
 
 
-def _times(dtype: str) -> Callable[[int, Draw], list[Any]]:
+def _times(dtype: str) -> Callable[[int, ColumnSampler], list[Any]]:
     return lambda count, draw: draw.times(count, np.dtype(dtype)).tolist()
 
 
-_MAKERS: dict[Any, Callable[[int, Draw], list[Any]]] = {
+_MAKERS: dict[Any, Callable[[int, ColumnSampler], list[Any]]] = {
     bool: lambda count, draw: numpy_.column(np.dtype(bool), count, draw).tolist(),
     int: _integers,
     float: _floats,

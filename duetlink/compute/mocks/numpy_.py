@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from duetlink.compute.mocks.base import TEXT_BYTES, Span
-from duetlink.compute.mocks.draw import Array, Draw
+from duetlink.compute.mocks.draw import Array, ColumnSampler
 from duetlink.compute.mocks.facts import NoFacts
 from duetlink.compute.mocks.instants import is_usual
 from duetlink.compute.mocks.registry import unsupported
@@ -102,7 +102,7 @@ def array(dtype: np.dtype[Any], shape: tuple[int, ...], scope: Scope, real: Arra
     return values.reshape(shape)
 
 
-def column(dtype: np.dtype[Any], count: int, draw: Draw) -> Array:
+def column(dtype: np.dtype[Any], count: int, draw: ColumnSampler) -> Array:
     """One dimension of a dtype without fields, nothing missing."""
     chosen = draw.chosen(count, lambda values: _converted(values, dtype))
     if chosen is not None:
@@ -131,7 +131,7 @@ def column(dtype: np.dtype[Any], count: int, draw: Draw) -> Array:
     return octets.view(dtype).reshape(count) if dtype.itemsize else np.zeros(count, dtype)
 
 
-def floats(dtype: np.dtype[Any], count: int, draw: Draw) -> Array:
+def floats(dtype: np.dtype[Any], count: int, draw: ColumnSampler) -> Array:
     """Floating point numbers of any width."""
     # bounds are Python's floats: longdouble holds more, but nothing that could be asked for
     most = float(min(np.finfo(dtype).max, np.finfo(np.float64).max))

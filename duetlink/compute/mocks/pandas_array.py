@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from duetlink.compute.mocks import arrow_array, arrow_type, items, numpy_
 from duetlink.compute.mocks.base import TEXT_BYTES
-from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES, Draw
+from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES, ColumnSampler
 from duetlink.compute.mocks.instants import START
 from duetlink.compute.mocks.mock import Mock
 from duetlink.compute.mocks.pandas_facts import facts_of, is_masked
@@ -52,7 +52,7 @@ def column(series: Any, count: int, scope: Scope) -> Any:
     return made
 
 
-def values_of(dtype: Any, count: int, draw: Draw) -> Any:
+def values_of(dtype: Any, count: int, draw: ColumnSampler) -> Any:
     """Values of a dtype that is neither object nor Arrow's, nothing missing."""
     if isinstance(dtype, np.dtype):
         return numpy_.column(dtype, count, draw)
@@ -125,7 +125,7 @@ def _ascending(dtype: np.dtype[Any], count: int) -> Any:
     return numbers.astype(dtype)
 
 
-def _categorical(dtype: Any, count: int, draw: Draw) -> Any:
+def _categorical(dtype: Any, count: int, draw: ColumnSampler) -> Any:
     # the categories of a dtype are data: only their own dtype is schema
     inner = dtype.categories.dtype
 
@@ -143,7 +143,7 @@ def _categorical(dtype: Any, count: int, draw: Draw) -> Any:
     return pd.Categorical.from_codes(chosen[1], chosen[0], ordered=dtype.ordered)
 
 
-def _periods(dtype: Any, count: int, draw: Draw) -> Any:
+def _periods(dtype: Any, count: int, draw: ColumnSampler) -> Any:
     if draw.bounds is None:
         ordinals = _first(dtype) + draw.picks(count, _PERIODS)
     else:

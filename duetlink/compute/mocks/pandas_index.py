@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES, Draw
+from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES, ColumnSampler
 from duetlink.compute.mocks.facts import NoFacts
 from duetlink.compute.mocks.pandas_array import column, labels
 from duetlink.compute.mocks.pandas_facts import facts_of
@@ -65,7 +65,7 @@ def _level(index: Any, name: Any, count: int, scope: Scope, *, is_last: bool) ->
     return few.take(np.arange(count) * len(few) // max(1, count))
 
 
-def _is_drawn(draw: Draw) -> bool:
+def _is_drawn(draw: ColumnSampler) -> bool:
     return draw.bounds is not None or draw.categories is not None
 
 

@@ -88,10 +88,10 @@ class PolarsTwin:
 def _facts(series: pl.Series) -> Facts:
     if series.dtype.is_nested() or series.dtype == pl.Object:
         return _NO_FACTS
-    return _SeriesFacts(series)
+    return _PolarsFacts(series)
 
 
-class _SeriesFacts:
+class _PolarsFacts:
     """What Arrow finds in the same column, converted only if it is asked."""
 
     def __init__(self, series: pl.Series) -> None:

@@ -12,7 +12,7 @@ from duetlink.compute.mocks.mock import BOUNDS, CATEGORIES, INDEX, LABELS, LIKE,
 from duetlink.errors import SettingError
 
 if TYPE_CHECKING:
-    from duetlink.compute.mocks.draw import Draw
+    from duetlink.compute.mocks.draw import ColumnSampler
 
 MAX_CATEGORIES = 50  # of a column, where they are computed without its name being told
 _MIN_COUNT = 2
@@ -89,13 +89,13 @@ class Scope:
             return given
         return None
 
-    def draw(self, facts: Facts) -> Draw:
+    def draw(self, facts: Facts) -> ColumnSampler:
         """What values of this part are drawn from. `facts` is asked only for what the owner allows.
 
         Raises:
             SettingError: both bounds and categories are given for it.
         """
-        from duetlink.compute.mocks.draw import Draw  # loads NumPy
+        from duetlink.compute.mocks.draw import ColumnSampler  # loads NumPy
 
         ledger, where = self._ledger, self._words()
         for name in self._names():
@@ -118,7 +118,7 @@ class Scope:
         ledger.drawn += 1
         seed = ledger.mock.seed, ledger.salt, ledger.drawn
         what = CATEGORIES if like is None else "texts by `like`"
-        return Draw(where, seed, bounds, categories, missing, what)
+        return ColumnSampler(where, seed, bounds, categories, missing, what)
 
     def finish(self) -> None:
         """Raises SettingError if the owner named a part that the object does not have."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from duetlink.compute.mocks.base import Span
-from duetlink.compute.mocks.draw import Array, Draw
+from duetlink.compute.mocks.draw import Array, ColumnSampler
 from duetlink.compute.mocks.numpy_ import TRUTH_VALUES, ArrayFacts
 from duetlink.compute.mocks.registry import unsupported
 from duetlink.compute.mocks.scope import Scope
@@ -81,7 +81,7 @@ def _octets(tensor: torch.Tensor) -> torch.Tensor:
     return plain.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8)
 
 
-def _column(dtype: torch.dtype, count: int, draw: Draw) -> torch.Tensor:
+def _column(dtype: torch.dtype, count: int, draw: ColumnSampler) -> torch.Tensor:
     """One dimension of a dtype, nothing missing."""
     chosen = draw.chosen(count, lambda values: _converted(values, dtype))
     if chosen is not None:
@@ -99,7 +99,7 @@ def _column(dtype: torch.dtype, count: int, draw: Draw) -> torch.Tensor:
     return torch.from_numpy(values.astype(name))
 
 
-def _floats(dtype: torch.dtype, count: int, draw: Draw, name: str) -> torch.Tensor:
+def _floats(dtype: torch.dtype, count: int, draw: ColumnSampler, name: str) -> torch.Tensor:
     if dtype.itemsize == 1 and name.startswith("float4"):  # two in a byte: nothing converts to it
         draw.unbounded(name)
         return torch.from_numpy(draw.octets(count, 1).reshape(count)).view(dtype)

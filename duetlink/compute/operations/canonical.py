@@ -189,7 +189,8 @@ def compacted(trace: Trace) -> Trace:
 def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
     """The steps as JSON, the places of the targets, and the values by their places."""
     writers = [
-        _Writer(shape.operation, shape.arguments, shape.keywords, _modes(shape)) for shape in found.shapes
+        _CanonicalWriter(shape.operation, shape.arguments, shape.keywords, _modes(shape))
+        for shape in found.shapes
     ]
     places: list[int] = [0] * (len(found) * 3 + 2)  # of results, by their numbers
     values: dict[int, int] = {}
@@ -232,7 +233,7 @@ def _modes(shape: Shape) -> str:
     return ",".join(found)
 
 
-class _Writer:
+class _CanonicalWriter:
     """Writes the steps of one shape: as texts in which `%d` stands for each result that it names."""
 
     def __init__(

@@ -35,7 +35,7 @@ _BLANKS = re.compile(r"(^ +| {3,})\S")  # two blanks stand before a comment
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """The arguments of a function's call, as they came."""
 
     arguments: list[Argument]
@@ -113,7 +113,7 @@ def write_call(arguments: Sequence[Argument], keywords: dict[str, Argument]) -> 
     return json.dumps([list(arguments), keywords], separators=(",", ":")).encode()
 
 
-def parse_call(content: bytes, inputs: int) -> Call:
+def parse_call(content: bytes, inputs: int) -> FunctionCall:
     """A call that came, with so many inputs.
 
     Raises:
@@ -134,7 +134,7 @@ def parse_call(content: bytes, inputs: int) -> Call:
         _check(argument, inputs, used, 0)
     if len(used) != inputs:
         raise RemoteProtocolError(f"a function has {inputs} inputs, and uses {len(used)}")
-    return Call(arguments, keywords)
+    return FunctionCall(arguments, keywords)
 
 
 def decode(argument: Argument, inputs: Callable[[int], Any]) -> Any:
@@ -146,7 +146,7 @@ def decode(argument: Argument, inputs: Callable[[int], Any]) -> Any:
     return program.decode(argument, result=inputs, constant=refuse, function=refuse)
 
 
-def show_call(name: str, call: Call, inputs: Sequence[str]) -> str:
+def show_call(name: str, call: FunctionCall, inputs: Sequence[str]) -> str:
     """The call as Python, with these names for its inputs."""
     shown = [_shown(argument, inputs) for argument in call.arguments]
     shown += [f"{key}={_shown(argument, inputs)}" for key, argument in call.keywords.items()]
@@ -164,7 +164,7 @@ def input_names(hints: Sequence[str], function: str) -> list[str]:
     return names
 
 
-def digest_of(name: str, source: str, call: Call, inputs: Sequence[tuple[str, str]]) -> str:
+def digest_of(name: str, source: str, call: FunctionCall, inputs: Sequence[tuple[str, str]]) -> str:
     """A version, and SHA-256 in hexadecimal: the same for the same text, the same call, and inputs that are
     the same to a person: each is what it is, and by what it is known.
     """

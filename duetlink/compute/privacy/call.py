@@ -27,7 +27,7 @@ Item = Column | Named | bool | int | float | str | None | Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ColumnOperation:
     """One operation on columns of one library with the same rows, and on constants."""
 
     library: str

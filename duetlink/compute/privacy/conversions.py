@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from duetlink.compute.privacy.call import Call, Named, Unstable, kind_of
+from duetlink.compute.privacy.call import ColumnOperation, Named, Unstable, kind_of
 from duetlink.compute.privacy.rules import Rule
 from duetlink.compute.privacy.table import (
     BOOL,
@@ -34,7 +34,7 @@ def cast(library: str) -> Rule:
         names |= {place: kind for name, kind in _TYPES[NUMPY].items() for place in (name, f"numpy.{name}")}
         names |= {"builtins.float": FLOAT, "builtins.int": INT, "float": FLOAT, "int": INT}
 
-    def to(call: Call) -> str:
+    def to(call: ColumnOperation) -> str:
         (target,) = call.constants("dtype")
         name = target.name if isinstance(target, Named) else target
         kind = names.get(name, "") if isinstance(name, str) else ""
@@ -52,19 +52,19 @@ def cast(library: str) -> Rule:
 def becomes(kind: str, *kinds: str) -> Rule:
     """A method without arguments that makes a column of `kind` of one of `kinds`."""
 
-    def become(call: Call) -> str:
+    def become(call: ColumnOperation) -> str:
         call.kinds(1, frozenset(kinds))
         return kind
 
     return become
 
 
-def to_numpy(call: Call) -> Column:
+def to_numpy(call: ColumnOperation) -> Column:
     (column,) = call.exactly(1)
     if not isinstance(column, Column) or column.kind not in NUMBERS | {BOOL, NARROW}:
         raise Unstable("it converts numbers and truth values only")
     return Column(NUMPY, column.kind, column.rows)
 
 
-def copy(call: Call) -> str:
+def copy(call: ColumnOperation) -> str:
     return kind_of(call.exactly(1)[0])

@@ -22,7 +22,7 @@ from typing import Any
 from duetlink.compute.operations.allow_lists.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA, Allowed
 from duetlink.compute.operations.steps.program import ASSET, DROP, GRAD, MAX_DEPTH, VALUE, Step, references
 from duetlink.compute.privacy.advice import advice
-from duetlink.compute.privacy.call import Call, Named, Unstable, check_rows
+from duetlink.compute.privacy.call import ColumnOperation, Named, Unstable, check_rows
 from duetlink.compute.privacy.rowwise import rule_of
 from duetlink.compute.privacy.selection import selection_of
 from duetlink.compute.privacy.table import (
@@ -32,8 +32,8 @@ from duetlink.compute.privacy.table import (
     POLARS,
     TORCH,
     Column,
-    Frame,
     Matrix,
+    PrivateTable,
     Rows,
     Table,
 )
@@ -45,9 +45,9 @@ _CLASSES = {
     (NUMPY, Column): "ndarray",
     (NUMPY, Matrix): "ndarray",
     (PANDAS, Column): "Series",
-    (PANDAS, Frame): "DataFrame",
+    (PANDAS, PrivateTable): "DataFrame",
     (POLARS, Column): "Series",
-    (POLARS, Frame): "DataFrame",
+    (POLARS, PrivateTable): "DataFrame",
     (TORCH, Column): "Tensor",
     (TORCH, Matrix): "Tensor",
 }
@@ -192,7 +192,7 @@ def _table(step: Step, place: int, tables: Mapping[int, Table], allowed: Allowed
             raise Unstable("it is done to a whole table: take a column of it before")
         check_rows(first, table)
     _check_listed(step.operation, first, allowed)
-    made = rule(Call(first.library, items, keywords))
+    made = rule(ColumnOperation(first.library, items, keywords))
     column = made if isinstance(made, Column) else Column(first.library, made, first.rows)
     signless = column.signless or any(isinstance(table, Column) and table.signless for table in given)
     return replace(column, signless=signless and column.kind in NUMBERS)

@@ -1,6 +1,6 @@
 """From a column to a statistic with noise: pure epsilon-differential privacy, for rows added or removed.
 
-A `Plan` is made before the data is touched, so that whatever is wrong with the question is told in full. Once
+A `ReleasePlan` is made before the data is touched, so that an error in the question is told in full. Once
 the data is touched there is one failure with one text, because a reason would tell of the data.
 """
 
@@ -30,7 +30,7 @@ VALUE, ROWS = "value", "rows"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReleasePlan:
     """What a release will do: noise and cost are settled, and no data was needed for it."""
 
     statistic: Statistic
@@ -66,7 +66,7 @@ class Plan:
 
 def plan(
     statistic: Statistic, bounds: tuple[float, float] | None = None, *, max_contributions: int = 1
-) -> Plan:
+) -> ReleasePlan:
     """What it takes to release `statistic` of a column.
 
     `bounds` are the owner's public ones, and apply where the statistic has none of its own: constants of
@@ -86,6 +86,6 @@ def plan(
             f"a private {statistic.kind} needs bounds, which nothing in the data may tell: give "
             "bounds=(lowest, highest), or let the owner set some for the asset"
         )
-    made = Plan(statistic, MECHANISMS[statistic.kind](statistic, clamp, d_in))
+    made = ReleasePlan(statistic, MECHANISMS[statistic.kind](statistic, clamp, d_in))
     assert made.epsilon <= Fraction(statistic.cost)
     return made

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from duetlink.compute.privacy.call import Call, Unstable, kind_of
+from duetlink.compute.privacy.call import ColumnOperation, Unstable, kind_of
 from duetlink.compute.privacy.table import (
     BOOL,
     FLOAT,
@@ -29,14 +29,14 @@ from duetlink.compute.privacy.table import (
 _MOST_ITEMS = 1_000  # of a list to look in
 _MOST_DECIMALS = 15
 
-Rule = Callable[[Call], Column | str]  # the kind of what it makes, where only that is new
+Rule = Callable[[ColumnOperation], Column | str]  # the kind of what it makes, where only that is new
 
 
 def _joined(kinds: Sequence[str]) -> str:
     return FLOAT if FLOAT in kinds else INT
 
 
-def arithmetic(call: Call) -> str:
+def arithmetic(call: ColumnOperation) -> str:
     kinds = call.kinds(2, NUMBERS | {BOOL})
     for item, kind in zip(call.items, kinds, strict=True):
         alone = isinstance(item, Column) and kinds != [BOOL, BOOL] and call.library != POLARS
@@ -45,7 +45,7 @@ def arithmetic(call: Call) -> str:
     return _joined(kinds)
 
 
-def divide(call: Call) -> str:
+def divide(call: ColumnOperation) -> str:
     arithmetic(call)
     divisor = call.items[1]
     if isinstance(divisor, Column) and divisor.signless:
@@ -55,7 +55,7 @@ def divide(call: Call) -> str:
     return FLOAT
 
 
-def divide_whole(call: Call) -> str:
+def divide_whole(call: ColumnOperation) -> str:
     kinds = call.kinds(2, NUMBERS)
     divisor = call.items[1]
     if not isinstance(divisor, int | float) or divisor <= 0:
@@ -68,27 +68,27 @@ def divide_whole(call: Call) -> str:
     return _joined(kinds)
 
 
-def power(call: Call) -> str:
+def power(call: ColumnOperation) -> str:
     kind, _ = call.kinds(2, NUMBERS)
     if type(call.items[1]) is not int or call.items[1] != 2:
         raise Unstable("the only power is 2, which is exact")
     return kind
 
 
-def same_number(call: Call) -> str:
+def same_number(call: ColumnOperation) -> str:
     return call.kinds(1, NUMBERS)[0]
 
 
-def root(call: Call) -> str:
+def root(call: ColumnOperation) -> str:
     call.kinds(1, NUMBERS)
     return FLOAT
 
 
-def whole(call: Call) -> str:
+def whole(call: ColumnOperation) -> str:
     return call.kinds(1, frozenset({FLOAT}))[0]
 
 
-def round_(call: Call) -> str:
+def round_(call: ColumnOperation) -> str:
     decimals = call.constants("decimals")[0]
     if kind_of(call.items[0]) != FLOAT:
         raise Unstable("it rounds floating point numbers only")
@@ -98,17 +98,17 @@ def round_(call: Call) -> str:
     return FLOAT
 
 
-def extreme(call: Call) -> Column:
+def extreme(call: ColumnOperation) -> Column:
     return _signless(call, _joined(call.kinds(2, NUMBERS)))
 
 
-def _signless(call: Call, kind: str) -> Column:
+def _signless(call: ColumnOperation, kind: str) -> Column:
     column = next(item for item in call.items if isinstance(item, Column))
     return Column(call.library, kind, column.rows, signless=True)
 
 
 def clip(*names: str) -> Rule:
-    def clip(call: Call) -> Column:
+    def clip(call: ColumnOperation) -> Column:
         kind = kind_of(call.items[0])
         bounds = [bound for bound in call.constants(*names) if bound is not None]
         # pandas gives another type to whole numbers where one is clipped to a floating point one
@@ -122,7 +122,7 @@ def clip(*names: str) -> Rule:
     return clip
 
 
-def where(call: Call) -> Column | str:
+def where(call: ColumnOperation) -> Column | str:
     mask, *choices = call.exactly(3)
     kinds = [kind_of(choice) for choice in choices]
     if not isinstance(mask, Column) or mask.kind != BOOL or not NUMBERS.issuperset(kinds):
@@ -130,12 +130,12 @@ def where(call: Call) -> Column | str:
     return Column(TORCH if mask.library == TORCH else NUMPY, _joined(kinds), mask.rows)
 
 
-def order(call: Call) -> str:
+def order(call: ColumnOperation) -> str:
     call.kinds(2, NUMBERS)
     return BOOL
 
 
-def equal(call: Call) -> str:
+def equal(call: ColumnOperation) -> str:
     kinds = {kind_of(item) for item in call.exactly(2)}
     one_text = kinds == {TEXT} and any(isinstance(item, str) for item in call.items)
     if not (kinds <= NUMBERS or kinds == {BOOL} or one_text):
@@ -143,35 +143,35 @@ def equal(call: Call) -> str:
     return BOOL
 
 
-def logic(call: Call) -> str:
+def logic(call: ColumnOperation) -> str:
     call.kinds(2, frozenset({BOOL}))
     if not all(isinstance(item, Column) for item in call.items):
         raise Unstable("it takes two conditions")
     return BOOL
 
 
-def not_(call: Call) -> str:
+def not_(call: ColumnOperation) -> str:
     return call.kinds(1, frozenset({BOOL}))[0]
 
 
-def finite(call: Call) -> str:
+def finite(call: ColumnOperation) -> str:
     call.kinds(1, NUMBERS)
     return BOOL
 
 
-def missing(call: Call) -> str:
+def missing(call: ColumnOperation) -> str:
     call.exactly(1)
     return BOOL
 
 
-def between(call: Call) -> str:
+def between(call: ColumnOperation) -> str:
     call.kinds(3, NUMBERS)
     if any(isinstance(item, Column) for item in call.items[1:]):
         raise Unstable("it takes two constants")
     return BOOL
 
 
-def among(call: Call) -> str:
+def among(call: ColumnOperation) -> str:
     kind, items = kind_of(call.items[0]), call.exactly(2)[1]
     if isinstance(items, str) or not isinstance(items, Sequence) or len(items) > _MOST_ITEMS:
         raise Unstable(f"it looks in a list of at most {_MOST_ITEMS:,} constants")
@@ -182,7 +182,7 @@ def among(call: Call) -> str:
 
 
 def fill(*kinds: str) -> Rule:
-    def fill(call: Call) -> str:
+    def fill(call: ColumnOperation) -> str:
         kind, value = (kind_of(item) for item in call.exactly(2))
         if isinstance(call.items[1], Column) or kind not in kinds or value not in (kind, INT):
             raise Unstable("it fills columns of numbers with a constant of their kind")

@@ -19,8 +19,8 @@ from duetlink.compute.privacy.table import (
     POLARS,
     TEXT,
     Column,
-    Frame,
     Matrix,
+    PrivateTable,
     Table,
 )
 from duetlink.data.prep.columns import with_train
@@ -45,7 +45,7 @@ def selection_of(operation: str, library: str) -> Selection | None:
 
 def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
     """What a preparation makes of a frame, if it goes row by row and can fail for none."""
-    if not isinstance(table, Frame) or len(items) != 1 or keywords or type(items[0]) is not str:
+    if not isinstance(table, PrivateTable) or len(items) != 1 or keywords or type(items[0]) is not str:
         raise Unstable("it prepares a frame, and takes a preparation and nothing else")
     try:
         spec = PrepSpec.from_json(items[0])
@@ -106,7 +106,7 @@ def _getitem(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], pl
         if table.library == POLARS:
             raise Unstable("rows of polars are chosen by .filter(condition)")
         return _filtered(table, key, place)
-    if isinstance(table, Frame):
+    if isinstance(table, PrivateTable):
         if isinstance(key, list):
             return replace(table, columns={name: _kind(table, name) for name in key})
         return Column(table.library, _kind(table, key), table.rows)
@@ -127,14 +127,14 @@ def _matrix_column(table: Matrix, key: tuple[Any, ...]) -> Column:
 
 
 def _attribute(table: Table, name: str) -> Table:
-    if isinstance(table, Frame) and table.library == PANDAS:
+    if isinstance(table, PrivateTable) and table.library == PANDAS:
         frame = getattr(sys.modules.get(PANDAS), "DataFrame", None)
         if frame is not None and not hasattr(frame, name):
             return Column(PANDAS, _kind(table, name), table.rows)
     raise Unstable("it is no column; columns are taken as table['name']")
 
 
-def _kind(table: Frame, name: Any) -> str:
+def _kind(table: PrivateTable, name: Any) -> str:
     # exact types: True is 1 to a dict
     if type(name) not in (str, int) or name not in table.columns:
         raise Unstable("a column is named by a text, and there is none of this name")
@@ -159,7 +159,7 @@ def _filter(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], pla
 
 
 def _get_column(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
-    if not isinstance(table, Frame) or len(items) != 1 or keywords:
+    if not isinstance(table, PrivateTable) or len(items) != 1 or keywords:
         raise Unstable("it takes one name")
     return Column(table.library, _kind(table, items[0]), table.rows)
 
@@ -168,7 +168,7 @@ def _drop_missing(table: Table, items: Sequence[Any], keywords: Mapping[str, Any
     if items or not set(keywords) <= {"subset"}:
         raise Unstable("it takes nothing but subset")
     if keywords:
-        if not isinstance(table, Frame) or not isinstance(keywords["subset"], list):
+        if not isinstance(table, PrivateTable) or not isinstance(keywords["subset"], list):
             raise Unstable("subset is a list of columns of a frame")
         for name in keywords["subset"]:
             _kind(table, name)

@@ -43,7 +43,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PrivateTable:
     library: str
     columns: Mapping[str | int, str]  # kind by name
     rows: Rows = Rows()
@@ -57,7 +57,7 @@ class Matrix:
     rows: Rows = Rows()
 
 
-Table = Column | Frame | Matrix
+Table = Column | PrivateTable | Matrix
 
 
 def table_of(obj: Any) -> Table:
@@ -117,7 +117,7 @@ def _describe_pandas(obj: Any) -> Table | None:
     if type(obj) is not pd.DataFrame or not obj.columns.is_unique:
         return None
     named = {name: obj[name] for name in obj.columns if type(name) in (str, int)}
-    return Frame(PANDAS, {name: _pandas_kind(column) for name, column in named.items()})
+    return PrivateTable(PANDAS, {name: _pandas_kind(column) for name, column in named.items()})
 
 
 def _pandas_kind(column: Any) -> str:
@@ -157,7 +157,7 @@ def _describe_polars(obj: Any) -> Table | None:
         return Column(POLARS, kinds.get(obj.dtype, OTHER))
     if type(obj) is not pl.DataFrame:
         return None
-    return Frame(POLARS, {name: kinds.get(dtype, OTHER) for name, dtype in obj.schema.items()})
+    return PrivateTable(POLARS, {name: kinds.get(dtype, OTHER) for name, dtype in obj.schema.items()})
 
 
 _DESCRIBE = {

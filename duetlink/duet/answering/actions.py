@@ -172,7 +172,7 @@ class Release(Awaited):
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Awaited):
+class WriteAuditEntry(Awaited):
     """Write into the audit log; Done means that it is on the disk. `is_first`: nothing waited before."""
 
     what: Entries

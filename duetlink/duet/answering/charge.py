@@ -22,7 +22,7 @@ _STEP = Decimal("1e-9")  # what delta costs is rounded up to
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
+class BudgetCharge:
     """`epsilon` of the budget of `asset`, of which `left` may still be spent before it."""
 
     asset: str
@@ -43,7 +43,9 @@ class Charge:
         return f"epsilon {written(self.left)} is left for {self.asset!r}, {written(after)} after it{why}"
 
 
-def planned_charges(ledger: Ledger, rows_by_asset: Mapping[str, int], claim: Claim) -> tuple[Charge, ...]:
+def planned_charges(
+    ledger: Ledger, rows_by_asset: Mapping[str, int], claim: Claim
+) -> tuple[BudgetCharge, ...]:
     """What a function that gets these assets would be charged if it were run now.
 
     Blocks while another process holds the ledger.
@@ -54,14 +56,14 @@ def planned_charges(ledger: Ledger, rows_by_asset: Mapping[str, int], claim: Cla
     return tuple(_charge(ledger, asset, rows, claim) for asset, rows in rows_by_asset.items())
 
 
-def _charge(ledger: Ledger, asset: str, rows: int, claim: Claim) -> Charge:
+def _charge(ledger: Ledger, asset: str, rows: int, claim: Claim) -> BudgetCharge:
     epsilon, total = amount(claim.epsilon), ledger.total(asset) or Decimal(0)
     with decimal.localcontext(prec=60):
         for_delta = (total * max(rows, 1) * Decimal(repr(claim.delta))).quantize(_STEP, decimal.ROUND_UP)
-    return Charge(asset, max(epsilon, for_delta), ledger.left(asset), for_delta > epsilon)
+    return BudgetCharge(asset, max(epsilon, for_delta), ledger.left(asset), for_delta > epsilon)
 
 
-def refusal(charges: tuple[Charge, ...], claim: Claim) -> str:
+def refusal(charges: tuple[BudgetCharge, ...], claim: Claim) -> str:
     """Why a function cannot be run with what is left; empty where it can."""
     for charge in charges:
         if not charge.is_covered:

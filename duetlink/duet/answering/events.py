@@ -44,7 +44,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Event):
+class RequestArrived(Event):
     """For the first time, or again after a restart. `answer` is a policy's or a budget's; None: a person is
     to answer. What has to be run first and was not `is_unmade`; a program `runs` in any case, to be looked
     at.

@@ -16,13 +16,13 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering import work
 from duetlink.duet.answering.events import (
     Answered,
-    Asked,
     AskedAgain,
     Event,
     Fail,
     Joined,
     No,
     PeerGone,
+    RequestArrived,
     Retired,
     Withdrawn,
     Yes,
@@ -236,7 +236,7 @@ class Inbox:
         runs = arrival.job is not None and arrival.job.is_unasked
         if isinstance(arrival.job, ProgramJob) and arrival.job.is_paid:  # which is the owner's yes
             handling = self._unanswered(arrival.info) or self._enter(ask, arrival)
-            return handling, Asked(ask.request_id, Yes(BUDGET), handling.is_unmade, runs=True)
+            return handling, RequestArrived(ask.request_id, Yes(BUDGET), handling.is_unmade, runs=True)
         whose = (self._link.peer_name, *arrival.info.identity)
         granted = self._grants.find(whose)
         if granted is not None and granted.by == PERSON:
@@ -256,7 +256,7 @@ class Inbox:
             same = self._enter(ask, arrival, waits=not isinstance(answer, No))
         # else an earlier kernel's, which is asked again, and run or answered now
         same.decision, same.facts = decision, facts
-        return same, Asked(ask.request_id, answer, same.is_unmade, runs and same.is_unmade)
+        return same, RequestArrived(ask.request_id, answer, same.is_unmade, runs and same.is_unmade)
 
     def _same(self, ask: pb.Ask, whose: tuple[str, ...]) -> Handling | None:
         """The request that waits already, for the same thing and the same reason."""

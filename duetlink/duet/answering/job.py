@@ -13,7 +13,7 @@ from typing import ClassVar
 from duetlink.base.quantities import size_text
 from duetlink.compute.operations import function
 from duetlink.compute.operations.canonical import DIGEST_VERSION, Program
-from duetlink.compute.operations.function import Call
+from duetlink.compute.operations.function import FunctionCall
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.compute.operations.printer.all_steps import all_steps
 from duetlink.compute.operations.printer.literal import harmless
@@ -217,7 +217,7 @@ class FunctionJob(Job):
 
     function: str  # its name
     source: str
-    call: Call
+    call: FunctionCall
     inputs: tuple[Input, ...]
     is_function: ClassVar[bool] = True
 
@@ -265,7 +265,7 @@ class FunctionJob(Job):
 def describe(
     name: str,
     source: str,
-    call: Call,
+    call: FunctionCall,
     inputs: tuple[Input, ...],
     tags_of: TagsOf,
     claim: Claim | None = None,
@@ -301,7 +301,7 @@ def describe(
 
 
 def digest_of(
-    name: str, source: str, call: Call, known_by: Sequence[tuple[str, str]], claim: Claim | None
+    name: str, source: str, call: FunctionCall, known_by: Sequence[tuple[str, str]], claim: Claim | None
 ) -> str:
     """The same for what is the same function to who approves it; `known_by` is of its inputs."""
     digest = function.digest_of(name, source, call, known_by)

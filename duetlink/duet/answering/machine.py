@@ -149,7 +149,7 @@ def step(now: Case, event: Event) -> Step:
             return (replace(now, askers=()) if now.phase is Phase.PENDING else now), ()
     if now.phase is Phase.PENDING:
         return _while_pending(now, event)
-    if now.phase is Phase.NEW and isinstance(event, events.Asked):
+    if now.phase is Phase.NEW and isinstance(event, events.RequestArrived):
         return _asked(now, event)
     if now.phase is Phase.NEW and isinstance(event, events.AskedAgain):
         return _grant(replace(now, way=Way.AGAIN, askers=(event.asker,)), event.yes)
@@ -159,13 +159,13 @@ def step(now: Case, event: Event) -> Step:
 # -- a question, and the answer to it ------------------------------------------------------------------------
 
 
-def _asked(now: Case, asked: events.Asked, *before: Action) -> Step:
+def _asked(now: Case, asked: events.RequestArrived, *before: Action) -> Step:
     now = replace(now, askers=(asked.asker,), way=Way.REPLY)
     answer = asked.answer
     if isinstance(answer, No):
         now = replace(now, phase=Phase.REFUSING, outcome=DENIED, by=answer.by, reason=answer.reason)
         settle = do.Settle(DENIED, answer.by, answer.reason)
-        return now, (*before, settle, do.Record(Entries.ASKED_AND_ANSWERED, asked.asker))
+        return now, (*before, settle, do.WriteAuditEntry(Entries.ASKED_AND_ANSWERED, asked.asker))
     if isinstance(answer, Yes) and not asked.is_unmade:
         return _grant(now, answer, *before)
     now = replace(now, phase=Phase.PENDING)
@@ -174,17 +174,17 @@ def _asked(now: Case, asked: events.Asked, *before: Action) -> Step:
         before = (*before, *run)
     elif asked.runs:
         before = (*before, do.StartFunction(""))
-    record = do.Record(Entries.ASKED, asked.asker, is_first=True)
+    record = do.WriteAuditEntry(Entries.ASKED, asked.asker, is_first=True)
     return now, (*before, do.CallPerson(), do.StartTimer(), record)
 
 
 def _while_pending(now: Case, event: Event) -> Step:
     match event:
-        case events.Asked() if not now.askers:
+        case events.RequestArrived() if not now.askers:
             return _asked(now, event, do.Count())
         case events.Joined(asker):
             now = replace(now, askers=(*now.askers, asker))
-            return now, (do.Count(), do.Record(Entries.ASKED, asker))
+            return now, (do.Count(), do.WriteAuditEntry(Entries.ASKED, asker))
         case events.Answered(No(by, reason)):
             return _refuse(now, DENIED, by, reason)
         case events.Answered(Fail(by, reason)):
@@ -250,7 +250,7 @@ def _next_offer(now: Case, *before: Action) -> Step:
         if asker not in now.offered:
             return now, (*before, do.MakeOffer(asker))
     if now.way is Way.NOBODY:
-        return now, (*before, do.Record(Entries.ANSWERED))
+        return now, (*before, do.WriteAuditEntry(Entries.ANSWERED))
     if not now.askers:
         return _all_withdrawn(now, *before)
     granted = () if now.by == PERSON else (do.Grant(now.by),)  # a person's was there before
@@ -302,7 +302,11 @@ def _not_replied(now: Case, failed: events.Failed, undo: tuple[Action, ...]) -> 
         return _ended(replace(now, outcome=DENIED), *undo, *denied)
     words = str(failed.error)
     now = replace(now, phase=Phase.REFUSING, outcome=DENIED, reason=words, error=failed.error)
-    return now, (*undo, do.Settle(DENIED, now.by, words), do.Record(Entries.ASKED_AND_ANSWERED, _asker(now)))
+    return now, (
+        *undo,
+        do.Settle(DENIED, now.by, words),
+        do.WriteAuditEntry(Entries.ASKED_AND_ANSWERED, _asker(now)),
+    )
 
 
 def _pending_again(now: Case, error: BaseException, *before: Action) -> Step:
@@ -336,21 +340,21 @@ def _done(now: Case, done: events.Done) -> Step:
             return _told(now, asker)
         case do.KeepFailure(by, reason):
             return _refuse(now, FAILED, by, reason) if now.phase is Phase.PENDING else (now, ())
-        case do.Record(Entries.ASKED, asker):
+        case do.WriteAuditEntry(Entries.ASKED, asker):
             return now, (do.Reply(asker, PENDING),)
-        case do.Record(_, asker) if now.phase is Phase.REFUSING:
+        case do.WriteAuditEntry(_, asker) if now.phase is Phase.REFUSING:
             announce = () if now.error is not None else (do.Announce(),)
             return _ended(now, *announce, do.LetGo(), do.Reply(asker, DENIED, now.reason))
-        case do.Record():
+        case do.WriteAuditEntry():
             return _ended(now, do.Announce(), do.LetGo())
     return now, ()
 
 
 def _failed(now: Case, failed: events.Failed) -> Step:
     match failed.action:
-        case do.Record(Entries.ASKED, asker, is_first):
+        case do.WriteAuditEntry(Entries.ASKED, asker, is_first):
             return _not_recorded(now, failed, asker, is_first)
-        case do.Record() if now.phase is Phase.REFUSING:
+        case do.WriteAuditEntry() if now.phase is Phase.REFUSING:
             return _ended(now, do.LetGo(), _denied_or_raised(now, failed))
         case do.Tell(asker):
             now = replace(now, error=now.error or failed.error)

@@ -27,7 +27,7 @@ from duetlink.compute.worker.protocol import faults
 from duetlink.compute.worker.protocol.faults import Fault
 from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.compute.worker.protocol.memory import place
-from duetlink.duet.answering.charge import Charge, planned_charges, refusal
+from duetlink.duet.answering.charge import BudgetCharge, planned_charges, refusal
 from duetlink.duet.answering.private import Private, planned, rows_found
 from duetlink.duet.answering.reuse import Frozen, Plan, Reuse
 from duetlink.duet.objects.budget import Open
@@ -111,7 +111,7 @@ class Programs:
         route, statistic = private.route, private.statistic
         await self._charge(route.asset, route.revision, statistic.cost, statistic.words())
 
-    def planned_charges(self, assets: Sequence[tuple[str, int]], claim: Claim) -> tuple[Charge, ...]:
+    def planned_charges(self, assets: Sequence[tuple[str, int]], claim: Claim) -> tuple[BudgetCharge, ...]:
         """What `charge` would take, as of now; from any thread, see `charge.planned_charges`."""
         rows_by_asset = {name: self._catalogue.open_rows(name) for name, _ in assets}
         return planned_charges(self._ledger, rows_by_asset, claim)

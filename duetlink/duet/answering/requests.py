@@ -14,7 +14,7 @@ from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.answering import review
-from duetlink.duet.answering.charge import Charge, refusal
+from duetlink.duet.answering.charge import BudgetCharge, refusal
 from duetlink.duet.answering.events import No
 from duetlink.duet.answering.failure import THAT
 from duetlink.duet.answering.inbox import Inbox
@@ -122,7 +122,7 @@ class Request(KnownAttributes):
         return "" if job is None or job.claim is None else str(job.claim)
 
     @property
-    def charges(self) -> tuple[Charge, ...]:
+    def charges(self) -> tuple[BudgetCharge, ...]:
         """What would be charged to the budgets of the assets that the function gets, if it were run now, with
         what is left of each; none where it claims nothing, was charged already, or has been answered.
 

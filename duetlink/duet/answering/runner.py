@@ -172,7 +172,7 @@ class Runner:
                 await self._releases.make_offer(handling, handling.askers[asker])
             case do.Release(asker, with_question):
                 await self._releases.record(handling, handling.askers[asker], with_question)
-            case do.Record(what, asker):
+            case do.WriteAuditEntry(what, asker):
                 await self._recorder.record(*handling.entries(what, asker))
                 if what is Entries.ASKED and handling.request.job is not None:
                     await self._work_kept(handling)

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _StateBatch:
     changes: Mapping[Key, str | None]
     works: Mapping[int, Pieces | None] = field(default_factory=dict)  # None: it is no longer needed
     sync: bool = False
@@ -42,7 +42,7 @@ class StateWriter:
         self._file = file
         self._works = works
         self._ended = ended
-        self._waiting: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_StateBatch | None] = queue.SimpleQueue()
         self._unwritten: dict[Key, str | None] = {}
         self._unwritten_works: dict[int, Pieces | None] = {}
         self._closed: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -56,7 +56,7 @@ class StateWriter:
         A work is on the disk before the records that come with it, and goes after them.
         """
         if not self._closing:
-            self._waiting.put(_Batch(changes, works))
+            self._waiting.put(_StateBatch(changes, works))
 
     async def written(self, *, sync: bool = True) -> None:
         """Return when all that was put before is written; with `sync`, when it is on the disk. Otherwise it
@@ -68,7 +68,7 @@ class StateWriter:
         if self._closing:
             raise StateUnavailable("this duet is closed, and what it keeps is")
         written: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._waiting.put(_Batch({}, {}, sync, written))
+        self._waiting.put(_StateBatch({}, {}, sync, written))
         await asyncio.wrap_future(written)
 
     async def close(self) -> None:
@@ -96,7 +96,7 @@ class StateWriter:
             self._ended()
             self._closed.set_result(None)
 
-    def _write(self, batches: list[_Batch]) -> None:
+    def _write(self, batches: list[_StateBatch]) -> None:
         for batch in batches:
             self._unwritten |= batch.changes
             self._unwritten_works |= batch.works
@@ -132,7 +132,7 @@ class StateWriter:
                 self._works.remove(number)
             del self._unwritten_works[number]
 
-    def _tell(self, batches: list[_Batch], failure: str) -> None:
+    def _tell(self, batches: list[_StateBatch], failure: str) -> None:
         for batch in batches:
             if batch.written is None or not batch.written.set_running_or_notify_cancel():
                 continue

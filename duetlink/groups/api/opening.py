@@ -18,7 +18,7 @@ from duetlink.groups.links.meeting.knocking import knock
 from duetlink.groups.links.meeting.wiring import Wiring
 from duetlink.groups.membership.messages import MOST_MEMBERS
 from duetlink.net.link.shared_endpoint import EndpointUse, shared_endpoint
-from duetlink.net.signaling import GROUP, Hello, SessionCode, configured
+from duetlink.net.signaling import GROUP, SessionCode, SignalingHello, configured
 from duetlink.settings import Settings
 from duetlink.version import PROTOCOL_MAX, PROTOCOL_MIN, __version__
 
@@ -52,10 +52,10 @@ def open_group(
     """As `duetlink.group`, which says what the arguments mean and what is raised."""
     if only is not None and not isinstance(only, str):
         only = tuple(only)
-    return _opened(_Asked(code, settings, size, name, on_loss, patience_s, only))
+    return _opened(_AskedToJoin(code, settings, size, name, on_loss, patience_s, only))
 
 
-def _opened(asked: _Asked) -> Group:
+def _opened(asked: _AskedToJoin) -> Group:
     parsed = asked.check()
     use = shared_endpoint.use()
     try:
@@ -66,7 +66,7 @@ def _opened(asked: _Asked) -> Group:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _AskedToJoin:
     """The arguments of `open_group`."""
 
     code: str | None
@@ -106,7 +106,7 @@ class _Asked:
         settings = self.settings
         await use.endpoint.open_fixed(settings)
         name = self.name or "member"
-        hello = Hello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name, frozenset((GROUP,)))
+        hello = SignalingHello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name, frozenset((GROUP,)))
         wiring = Wiring(settings, use.endpoint, hello)
         records = Records(settings)
         await records.opened("a group" if parsed is None else "joining a group")

@@ -230,7 +230,7 @@ class GroupLife:
         self.standing, actions = machine.step(self.standing, event)
         for action in actions:
             match action:
-                case events.Send(seat, message):
+                case events.SendToMember(seat, message):
                     self.links.send(seat, pb.GroupMessage(agreement=messages.to_wire(message)))
                 case events.Tell(message):
                     self.links.send_all(pb.GroupMessage(agreement=messages.to_wire(message)))

@@ -17,7 +17,7 @@ from duetlink.groups.membership.standing import Standing
 T = TypeVar("T")
 
 
-class Member(Protocol):
+class OperatingMember(Protocol):
     """What operations need of the group at this member."""
 
     standing: Standing | None
@@ -35,7 +35,7 @@ class Member(Protocol):
 class Running:
     """All of one member. Belongs to the loop thread."""
 
-    def __init__(self, member: Member, on_loss: str) -> None:
+    def __init__(self, member: OperatingMember, on_loss: str) -> None:
         self.on_loss = on_loss
         self.losses = Losses()
         self._member = member

@@ -40,7 +40,7 @@ _TELL_S = 30.0
 _FINISH_S = 2.0
 
 
-class Opening(Protocol):
+class LinkWithStreams(Protocol):
     """What a mesh needs of a link: its `streams`."""
 
     async def open(self, purpose: str, *, window_bytes: int = ...) -> Stream: ...
@@ -62,7 +62,7 @@ class Mesh:
         self,
         epoch: int,
         rank: int,
-        streams: Sequence[Opening | None],
+        streams: Sequence[LinkWithStreams | None],
         on_violation: Callable[[int, RemoteProtocolError], None],
         *,
         purpose: str | None = None,
@@ -199,7 +199,7 @@ class Mesh:
         if not sending.cancelled():
             sending.exception()  # whoever sent this may have been cancelled twice, and asks no more
 
-    async def _open(self, other: int, link: Opening) -> None:
+    async def _open(self, other: int, link: LinkWithStreams) -> None:
         found = self._streams[other]
         try:
             stream = await self._opened(link)
@@ -213,7 +213,7 @@ class Mesh:
             else:
                 found.set_result(stream)
 
-    async def _opened(self, link: Opening) -> Stream:
+    async def _opened(self, link: LinkWithStreams) -> Stream:
         while True:
             try:
                 return await link.open(self._purpose, window_bytes=_WINDOW_BYTES)

@@ -85,7 +85,7 @@ Event = Begun | Ended | Gone | Missed | Found | Waited | Spoil | Leave | Admit |
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendToMember:
     """To one seat, if there is a link to it."""
 
     to: int
@@ -138,4 +138,4 @@ class Stop:
     without: tuple[int, ...] = ()  # members of the epoch that are lost or out of reach, if that is why
 
 
-Action = Send | Tell | GiveUp | Revoke | Enter | Stop
+Action = SendToMember | Tell | GiveUp | Revoke | Enter | Stop

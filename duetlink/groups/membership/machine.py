@@ -60,7 +60,7 @@ from duetlink.groups.membership.messages import (
     Refused,
     Spoiled,
 )
-from duetlink.groups.membership.standing import Round, Standing, alive, times_missed
+from duetlink.groups.membership.standing import AgreementRound, Standing, alive, times_missed
 
 
 def step(standing: Standing, event: events.Event) -> tuple[Standing, list[events.Action]]:
@@ -147,7 +147,9 @@ class _Turn:
             case Prepare(ballot=ballot, without=without):
                 self._own(sender, ballot)
                 if ballot < now.promised:
-                    self.actions.append(events.Send(sender, Refused(now.epoch.number, ballot, now.promised)))
+                    self.actions.append(
+                        events.SendToMember(sender, Refused(now.epoch.number, ballot, now.promised))
+                    )
                     return
                 self._set(promised=ballot)
                 if without:
@@ -164,7 +166,9 @@ class _Turn:
             case Accept(ballot=ballot, proposal=proposal):
                 self._own(sender, ballot)
                 if ballot < now.promised:
-                    self.actions.append(events.Send(sender, Refused(now.epoch.number, ballot, now.promised)))
+                    self.actions.append(
+                        events.SendToMember(sender, Refused(now.epoch.number, ballot, now.promised))
+                    )
                     return
                 self._set(promised=ballot, accepted=(ballot, proposal))
                 self._say(sender, Accepted(now.epoch.number, ballot))
@@ -180,7 +184,7 @@ class _Turn:
         if to == self.now.me:
             self._hear(to, message)
         else:
-            self.actions.append(events.Send(to, message))
+            self.actions.append(events.SendToMember(to, message))
 
     # -- who is there ----------------------------------------------------------------------------------------
 
@@ -303,7 +307,7 @@ class _Turn:
         if now.round is not None and now.round.members == wanted and now.round.alive == set(there):
             return
         ballot = (max(now.promised, after)[0] + 1, now.me)
-        self._set(round=Round(ballot, frozenset(there), wanted))
+        self._set(round=AgreementRound(ballot, frozenset(there), wanted))
         without = tuple(seat for seat in members if seat not in staying)
         for seat in there:
             if self._is_mine(ballot):

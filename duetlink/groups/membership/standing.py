@@ -25,7 +25,7 @@ from duetlink.groups.membership.messages import Ballot, Epoch, Promise, Proposal
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class AgreementRound:
     """A ballot of this member's."""
 
     ballot: Ballot
@@ -59,7 +59,7 @@ class Standing:
     accepted: tuple[Ballot, Proposal] | None = None
     finished: int = 0  # operations of this epoch, here
     owed: Ballot | None = None  # a promise that waits for the end of an operation
-    round: Round | None = field(default=None)
+    round: AgreementRound | None = field(default=None)
 
     @property
     def is_member(self) -> bool:

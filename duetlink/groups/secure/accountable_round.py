@@ -37,7 +37,7 @@ from duetlink.groups.secure.introduction import digest
 from duetlink.groups.secure.keystream import Residues, at, mask
 from duetlink.groups.secure.masked_round import MaskedRound, Wire
 from duetlink.groups.secure.member_secrets import self_key
-from duetlink.groups.secure.naming import Evidence, Opening, TrialFacts, Trials
+from duetlink.groups.secure.naming import Evidence, MaskStatement, TrialFacts, Trials
 from duetlink.groups.secure.statements import Statements
 
 # A member that has told everything and then says nothing keeps the others from their error for so long.
@@ -60,7 +60,7 @@ class AccountableRound(MaskedRound):
 
     keeps_received: ClassVar[bool] = True
 
-    openings: list[Opening] = field(default_factory=list)
+    openings: list[MaskStatement] = field(default_factory=list)
     coin: bytes = field(default_factory=lambda: secrets.token_bytes(naming.COIN_BYTES))
     signer: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
 
@@ -74,9 +74,9 @@ class AccountableRound(MaskedRound):
         blinded = naming.blinds(self.party.size)
         mask(blinded, *self._signed(self._pair_keys(wire, len(self.lanes))))
         public_key = self.signer.public_key().public_bytes_raw()
-        mine = Opening(public_key, digest("coin", self.coin), blinded).to_wire()
+        mine = MaskStatement(public_key, digest("coin", self.coin), blinded).to_wire()
         told = await wire.tell_each("openings", [mine] * self.party.size)
-        self.openings = [Opening.from_wire(data, wire.name(rank)) for rank, data in enumerate(told)]
+        self.openings = [MaskStatement.from_wire(data, wire.name(rank)) for rank, data in enumerate(told)]
 
     def _told_alike(self) -> list[bytes]:
         return [

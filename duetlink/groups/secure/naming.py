@@ -78,7 +78,7 @@ def far_out(sums: Residues) -> NDArray[np.intp]:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class MaskStatement:
     """What each member tells all others alike before masks are opened."""
 
     public_key: bytes  # Ed25519, made for this sum
@@ -93,7 +93,7 @@ class Opening:
         return self.public_key + self.coin_digest + self.blinded.tobytes()
 
     @classmethod
-    def from_wire(cls, data: bytes, of: str) -> Opening:
+    def from_wire(cls, data: bytes, of: str) -> MaskStatement:
         """`of` names the sender. Raises RemoteProtocolError."""
         if len(data) != cls.size_bytes():
             raise RemoteProtocolError(f"{of} told {len(data)} bytes in place of {cls.size_bytes()}")

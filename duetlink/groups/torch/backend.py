@@ -15,7 +15,7 @@ from torch._C._distributed_c10d import Backend
 
 from duetlink.errors import GroupError
 from duetlink.groups.torch.face import Face
-from duetlink.groups.torch.job import Job
+from duetlink.groups.torch.job import TorchJob
 
 _Base: Any = Backend
 
@@ -23,7 +23,7 @@ _Base: Any = Backend
 class DuetlinkBackend(Face, _Base):  # type: ignore[misc]
     """Some ranks of a job. Made by `create`, on all of them."""
 
-    def __init__(self, job: Job, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
+    def __init__(self, job: TorchJob, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
         """Raises GroupError: this release of torch cannot."""
         try:
             _Base.__init__(self, options.group_rank, options.group_size)

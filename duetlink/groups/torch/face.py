@@ -20,9 +20,9 @@ from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.execution.deadline import within
 from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.values.operands import checked_rank
-from duetlink.groups.torch.job import Job
+from duetlink.groups.torch.job import TorchJob
 from duetlink.groups.torch.monitored import monitored_barrier, seconds
-from duetlink.groups.torch.operations import Operations
+from duetlink.groups.torch.operations import TorchOperations
 from duetlink.groups.torch.reconfiguring import Reconfigure, handle, ordered
 from duetlink.groups.torch.work import PendingWork
 
@@ -35,7 +35,7 @@ class Face:
     # what the latest operation that failed has raised: DDP's backward can raise no more than a RuntimeError
     last_error: DuetError | None = None
 
-    def _begin(self, job: Job, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
+    def _begin(self, job: TorchJob, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
         """Connect all of them, which all do. Raises GroupError: not all have come in time."""
         self.allow_pickle = allow_pickle
         faces.add(self)
@@ -51,7 +51,7 @@ class Face:
         self._rank, self._size = ranks.index(self._job.rank), len(ranks)
         self._own_name = name
         self._barriers = 0
-        self._operations = Operations(self.collectives, self._rank, self._size)
+        self._operations = TorchOperations(self.collectives, self._rank, self._size)
 
     # -- what torch asks of it -----------------------------------------------------------------------------
 

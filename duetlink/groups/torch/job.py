@@ -28,7 +28,7 @@ def _nothing() -> None:
     """At the end of a job whose links are its own, or somebody else's."""
 
 
-class Job:
+class TorchJob:
     """Methods belong to any thread but the loop's, but for those that are awaited."""
 
     def __init__(
@@ -148,14 +148,14 @@ class Jobs:
     """The job of this process: torch has one at a time."""
 
     def __init__(self) -> None:
-        self._current: Job | None = None
+        self._current: TorchJob | None = None
 
     @property
     def begun(self) -> bool:
         return self._current is not None and not self._current.thread.stopped
 
     @property
-    def current(self) -> Job:
+    def current(self) -> TorchJob:
         """Raises GroupError before `init_process_group`."""
         if self._current is None or self._current.thread.stopped:
             raise GroupError("there is no job: call torch.distributed.init_process_group first")
@@ -183,7 +183,7 @@ class Jobs:
             links = GroupLinks(whole)
         else:
             links = StoreLinks(store, f"duetlink/{generation}", rank, settings, use.endpoint)
-        self._current = Job(rank, size, use.thread, links, settings, generation, at_end)
+        self._current = TorchJob(rank, size, use.thread, links, settings, generation, at_end)
         if isinstance(whole, GroupStore):
             whole.before_close(self._current.end)
 

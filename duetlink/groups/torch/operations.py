@@ -30,7 +30,7 @@ _NAMES = {
 }
 
 
-class Operations:
+class TorchOperations:
     """Coroutines on the loop thread, over one group's engine."""
 
     def __init__(self, collectives: Collectives, rank: int, size: int) -> None:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from duetlink.errors import SettingError
 from duetlink.groups.torch.backend import DuetlinkBackend
 from duetlink.groups.torch.face import Face
-from duetlink.groups.torch.job import Job, jobs
+from duetlink.groups.torch.job import TorchJob, jobs
 
 # torch's stubs tell what C++ may be given, which is more than what torch itself calls these methods with
 _Base: Any = dist.ProcessGroup
@@ -61,7 +61,7 @@ def needs_consent(group: Any) -> bool:
 class DuetlinkProcessGroup(Face, _Base):  # type: ignore[misc]
     """Some ranks of a job. Made by `create`, on all of them."""
 
-    def __init__(self, job: Job, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
+    def __init__(self, job: TorchJob, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
         _Base.__init__(self, options.group_rank, options.group_size)
         self._group_name = str(options.group_id)
         self._group_desc = ""

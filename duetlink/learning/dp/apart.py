@@ -292,7 +292,7 @@ _ITEM_BY_ITEM = (nn.Sequential, nn.Identity, nn.Dropout, nn.ReLU, nn.GELU, nn.Si
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _LayerCall:
     """What one of torch's own layers was given in a forward pass."""
 
     layer: nn.Module
@@ -300,15 +300,15 @@ class _Call:
     keywords: dict[str, Any]
 
 
-def _calls(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> list[_Call]:
+def _calls(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> list[_LayerCall]:
     """Those of layers that get the samples in their first dimension. A person reads the model's own code."""
-    calls: list[_Call] = []
+    calls: list[_LayerCall] = []
 
     def note(layer: nn.Module, given: tuple[Any, ...], keywords: dict[str, Any], outputs: Any) -> None:
         if not given or not isinstance(given[0], Tensor) or given[0].shape[:1] != (samples,):
             return
         if type(layer) is not nn.Linear or given[0].dim() == 1:
-            calls.append(_Call(layer, given, keywords))
+            calls.append(_LayerCall(layer, given, keywords))
 
     looked_at = [one for one in model.modules() if _is_torchs(one) and type(one) not in _ITEM_BY_ITEM]
     with _noted(looked_at, note):
@@ -349,7 +349,7 @@ def _is_equal(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, equal_nan=True)
 
 
-def _check_layer(call: _Call, samples: int, *, dtype: torch.dtype, targets_too: bool) -> bool:
+def _check_layer(call: _LayerCall, samples: int, *, dtype: torch.dtype, targets_too: bool) -> bool:
     """Raises SettingError: what it makes of a sample depends on another one."""
     own = {name: _drawn(p) for name, p in call.layer.named_parameters()} | dict(call.layer.named_buffers())
     inputs = tuple(

@@ -103,7 +103,7 @@ class PlainCourse:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class FlightBatch:
     """Bytes for one Flight batch: a chunk of codecs.chunk, or a block of the body as it is."""
 
     data: memoryview
@@ -195,7 +195,7 @@ class Sending:
         self._cancelled = cancelled
         self._most_chunk_bytes = most_chunk_bytes
 
-    def parcels(self) -> Iterator[Parcel]:
+    def parcels(self) -> Iterator[FlightBatch]:
         """What to send, in order, waiting while the gate is shut, and no more once it has ended. The time
         until the next one is asked for counts as the path's.
 
@@ -220,14 +220,14 @@ class Sending:
         if self._reference is not None:
             self._reference.look_again()
 
-    def _parcels(self, ranges: Sequence[tuple[int, int]]) -> Generator[Parcel, None, bool]:
+    def _parcels(self, ranges: Sequence[tuple[int, int]]) -> Generator[FlightBatch, None, bool]:
         """Gives out what it can; returns False where the gate was shut before all of it had left."""
-        ahead: deque[Parcel | Future[Parcel]] = deque()
+        ahead: deque[FlightBatch | Future[FlightBatch]] = deque()
         changed: AssetChanged | None = None
         try:
             for block in self._blocks(ranges):
                 ahead.append(self._begin(block))
-                due = len(ahead) > self._course.workers or isinstance(ahead[0], Parcel)
+                due = len(ahead) > self._course.workers or isinstance(ahead[0], FlightBatch)
                 if due and not (yield from self._hand_over(ahead.popleft())):
                     return False
         except AssetChanged as error:  # what is ahead is from before it, and leaves
@@ -249,7 +249,7 @@ class Sending:
                 yield Run(position, stop, block.element)
                 position = stop
 
-    def _begin(self, block: Run) -> Parcel | Future[Parcel]:
+    def _begin(self, block: Run) -> FlightBatch | Future[FlightBatch]:
         array = self._outgoing.array(block)
         if array.nbytes < _SMALL_BYTES:
             return dataclasses.replace(_raw(array), steered=False)
@@ -265,7 +265,7 @@ class Sending:
 
     def _encode(
         self, block: Run, array: Array, change: tuple[Array, Element] | None, choice: Choice
-    ) -> Parcel:
+    ) -> FlightBatch:
         content, element = (array, block.element) if change is None else change
         try:
             choice.codec.load()  # not part of its speed
@@ -279,11 +279,11 @@ class Sending:
             encoded = self._reference.wrap(block, encoded)
         if len(encoded) >= array.nbytes:
             return _raw(array)
-        return Parcel(memoryview(encoded), True, array.nbytes)
+        return FlightBatch(memoryview(encoded), True, array.nbytes)
 
-    def _hand_over(self, waiting: Parcel | Future[Parcel]) -> Generator[Parcel, None, bool]:
+    def _hand_over(self, waiting: FlightBatch | Future[FlightBatch]) -> Generator[FlightBatch, None, bool]:
         """Whether the gate was open for it."""
-        parcel = waiting if isinstance(waiting, Parcel) else waiting.result()
+        parcel = waiting if isinstance(waiting, FlightBatch) else waiting.result()
         rest(self._rate_cap, len(parcel.data), lambda: self._cancelled() or self._gate.shut)
         if self._gate.shut:
             return False
@@ -306,9 +306,9 @@ def rest(rate_cap: RateCap, size_bytes: int, cancelled: Callable[[], bool]) -> N
         time.sleep(min(left_s, _NAP_S))
 
 
-def _raw(array: Array) -> Parcel:
+def _raw(array: Array) -> FlightBatch:
     """The items as they are."""
-    return Parcel(chunk.as_bytes(array), False, array.nbytes)
+    return FlightBatch(chunk.as_bytes(array), False, array.nbytes)
 
 
 def _behind(ranges: Sequence[tuple[int, int]], size_bytes: int) -> Iterator[tuple[int, int]]:

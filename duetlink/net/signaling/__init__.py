@@ -9,7 +9,7 @@ from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Mood, Role
 from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.code import SessionCode
 from duetlink.net.signaling.discovery import SignalingServer, configured, live_servers
-from duetlink.net.signaling.hello import BORROWS, GROUP, Hello, negotiate
+from duetlink.net.signaling.hello import BORROWS, GROUP, SignalingHello, negotiate
 from duetlink.net.signaling.limits import Limits
 from duetlink.net.signaling.pairing import Paired, connected, pair_owner, pair_scientist
 from duetlink.net.signaling.paste import PasteOwner, PasteScientist
@@ -19,7 +19,6 @@ __all__ = [
     "BORROWS",
     "GROUP",
     "MAX_MESSAGE_BYTES",
-    "Hello",
     "Limits",
     "Mailbox",
     "Mood",
@@ -29,6 +28,7 @@ __all__ = [
     "Role",
     "SessionCode",
     "SessionKey",
+    "SignalingHello",
     "SignalingServer",
     "WebSocketMailbox",
     "configured",

@@ -22,7 +22,7 @@ def _shown(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class SignalingHello:
     """Protocol range, version and name, both cut to 64 printable characters, features, and relays."""
 
     protocol_min: int
@@ -60,7 +60,7 @@ class Hello:
         )
 
     @classmethod
-    def from_wire(cls, wire: pb.Hello) -> Hello:
+    def from_wire(cls, wire: pb.Hello) -> SignalingHello:
         """Raises RemoteProtocolError for what no peer may say."""
         if len(wire.features) > MAX_FEATURES:
             raise RemoteProtocolError(
@@ -84,7 +84,7 @@ class Hello:
             raise RemoteProtocolError(f"the peer's hello: {error}") from None
 
 
-def negotiate(mine: Hello, theirs: Hello) -> tuple[int, frozenset[str]]:
+def negotiate(mine: SignalingHello, theirs: SignalingHello) -> tuple[int, frozenset[str]]:
     """The highest protocol version both speak and the features both have; both sides compute the same.
 
     Raises IncompatiblePeer naming both library versions and who should upgrade.

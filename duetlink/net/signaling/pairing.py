@@ -41,7 +41,7 @@ from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Role
 from duetlink.net.signaling.code import SessionCode
 from duetlink.net.signaling.endings import OtherSideDone
-from duetlink.net.signaling.hello import BORROWS, Hello, negotiate
+from duetlink.net.signaling.hello import BORROWS, SignalingHello, negotiate
 from duetlink.net.signaling.secret import KeyAgreement, SessionKey
 from duetlink.settings import IceServer
 
@@ -56,7 +56,7 @@ class Paired:
     """What pairing gives: the shared key, who the peer says it is, its payload, and what both speak."""
 
     key: SessionKey
-    hello: Hello
+    hello: SignalingHello
     """the peer's"""
     payload: bytes = field(repr=False)
     """the scientist's offer, or the owner's answer"""
@@ -67,8 +67,8 @@ class Paired:
 async def pair_owner(
     mailbox: Mailbox,
     code: SessionCode,
-    hello: Hello,
-    answer: Callable[[Hello, bytes], Awaitable[bytes]],
+    hello: SignalingHello,
+    answer: Callable[[SignalingHello, bytes], Awaitable[bytes]],
     timeout_s: float | None = None,
 ) -> Paired:
     """Wait for the scientist, check that they know the words, and send them what `answer(hello, offer)`
@@ -163,7 +163,7 @@ def _burnt(code: SessionCode) -> WrongCode:
 async def pair_scientist(
     mailbox: Mailbox,
     code: SessionCode,
-    hello: Hello,
+    hello: SignalingHello,
     offer: bytes | Awaitable[bytes],
     timeout_s: float | None = SCIENTIST_TIMEOUT_S,
     borrow: Callable[[tuple[IceServer, ...]], Awaitable[bytes]] | None = None,
@@ -211,18 +211,18 @@ async def pair_scientist(
         await asyncio.gather(offering, return_exceptions=True)
 
 
-def seal_introduction(key: SessionKey, hello: Hello, payload: bytes) -> bytes:
+def seal_introduction(key: SessionKey, hello: SignalingHello, payload: bytes) -> bytes:
     """A hello and a payload, sealed."""
     return key.seal(pb.Introduction(hello=hello.to_wire(), payload=payload).SerializeToString())
 
 
-def open_introduction(key: SessionKey, sealed: bytes) -> tuple[Hello, bytes]:
+def open_introduction(key: SessionKey, sealed: bytes) -> tuple[SignalingHello, bytes]:
     """Raises WrongCode if it does not open, RemoteProtocolError if the authenticated peer put nonsense in."""
     introduction = parsed(pb.Introduction, key.open(sealed), "the peer's introduction cannot be read")
-    return Hello.from_wire(introduction.hello), introduction.payload
+    return SignalingHello.from_wire(introduction.hello), introduction.payload
 
 
-def _sealed_envelope(key: SessionKey, hello: Hello, payload: bytes, pake: bytes = b"") -> bytes:
+def _sealed_envelope(key: SessionKey, hello: SignalingHello, payload: bytes, pake: bytes = b"") -> bytes:
     return pb.Envelope(pake=pake, sealed=seal_introduction(key, hello, payload)).SerializeToString()
 
 

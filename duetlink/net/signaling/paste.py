@@ -22,7 +22,7 @@ from duetlink.errors import LocalProtocolError, MalformedCode, WrongCode
 from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.base import Role
 from duetlink.net.signaling.endings import check_size
-from duetlink.net.signaling.hello import Hello, negotiate
+from duetlink.net.signaling.hello import SignalingHello, negotiate
 from duetlink.net.signaling.pairing import Paired, open_introduction, seal_introduction
 from duetlink.net.signaling.secret import PROTOCOL, SECRET_BYTES, SessionKey
 
@@ -35,7 +35,7 @@ _PUBLIC_KEY_BYTES = 32
 class PasteOwner:
     """The owner's half: give `blob` to the scientist, then their answer to `accept`."""
 
-    def __init__(self, hello: Hello, first: bytes) -> None:
+    def __init__(self, hello: SignalingHello, first: bytes) -> None:
         self._hello = hello
         self._secret = secrets.token_bytes(SECRET_BYTES)
         self._private = X25519PrivateKey.generate()
@@ -81,7 +81,7 @@ class PasteScientist:
     Raises MalformedCode for a damaged text, WrongCode for an altered one, IncompatiblePeer.
     """
 
-    def __init__(self, blob: str, hello: Hello) -> None:
+    def __init__(self, blob: str, hello: SignalingHello) -> None:
         opened = _unpack(blob)
         if len(opened.secret) != SECRET_BYTES:
             raise MalformedCode("this is no owner's text; paste the one that the owner's launch() shows")

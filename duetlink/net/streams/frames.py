@@ -70,7 +70,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class FrameBatch:
     """Frames with consecutive numbers, and how many of the other side's frames have arrived."""
 
     first: int
@@ -87,7 +87,7 @@ class Parcel:
         return b"".join(table), bodies[0] if len(bodies) == 1 else b"".join(bodies)
 
     @classmethod
-    def from_wire(cls, table: bytes, bodies: memoryview) -> Parcel:
+    def from_wire(cls, table: bytes, bodies: memoryview) -> FrameBatch:
         """Read what `to_wire` has made. A body that came alone is a view of `bodies`, of format "B" whatever
         theirs is; joined ones are copied, so that one of them does not keep the others in memory.
 

@@ -17,7 +17,7 @@ from duetlink.errors import DuetError, LinkClosed, PathUnavailable, RemoteProtoc
 from duetlink.net.paths.flight_path import FlightPath
 from duetlink.net.paths.ladder import Ladder
 from duetlink.net.peer.rpc import Rpc
-from duetlink.net.streams.frames import Parcel
+from duetlink.net.streams.frames import FrameBatch
 from duetlink.net.streams.outlet import BEAT_S
 
 # A path that brings nothing for so long, not even an empty parcel, counts as broken. Over a slow one a single
@@ -42,7 +42,7 @@ class Inlet:
         self,
         rpc: Rpc,
         ladder: Ladder,
-        on_parcel: Callable[[Parcel], None],
+        on_parcel: Callable[[FrameBatch], None],
         on_violation: Callable[[RemoteProtocolError], None],
         on_stranded: Callable[[PathUnavailable], None],
     ) -> None:
@@ -69,7 +69,7 @@ class Inlet:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
 
-    def take(self, parcel: Parcel) -> None:
+    def take(self, parcel: FrameBatch) -> None:
         """Take a parcel that comes next. Raises RemoteProtocolError where it does not."""
         self._heard_s = time.monotonic()
         self._parcels += 1
@@ -172,17 +172,17 @@ class Inlet:
 class _Handover:
     """Parcels from the thread that receives them to the loop, several with one wake-up, boundedly many."""
 
-    def __init__(self, take: Callable[[Parcel], None]) -> None:
+    def __init__(self, take: Callable[[FrameBatch], None]) -> None:
         self._take = take
         self._loop = asyncio.get_running_loop()
         self._changed = threading.Condition()
-        self._waiting: deque[Parcel] = deque()
+        self._waiting: deque[FrameBatch] = deque()
         self._stopped = False
         self._failure: asyncio.Future[RemoteProtocolError] = self._loop.create_future()
 
     def put(self, table: bytes, bodies: memoryview) -> None:
         """On the thread; waits while the loop is behind. Raises RemoteProtocolError, _Stopped."""
-        parcel = Parcel.from_wire(table, bodies)
+        parcel = FrameBatch.from_wire(table, bodies)
         with self._changed:
             self._changed.wait_for(lambda: len(self._waiting) < _MOST_WAITING or self._stopped)
             if self._stopped:

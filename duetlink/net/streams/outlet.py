@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from duetlink.base.again import again
 from duetlink.errors import LinkClosed, RemoteProtocolError
-from duetlink.net.streams.frames import Bytes, Frame, Packing, Parcel
+from duetlink.net.streams.frames import Bytes, Frame, FrameBatch, Packing
 
 # Unconfirmed bytes of all streams together: what a path of 1 Gbit/s has under way in a quarter of a second.
 MOST_KEPT_BYTES = 32 * 1024 * 1024
@@ -167,7 +167,7 @@ class Outlet:
 
     # -- on any thread ---------------------------------------------------------------------------------------
 
-    def take(self, feed: OutletFeed, patience_s: float) -> Parcel | None:
+    def take(self, feed: OutletFeed, patience_s: float) -> FrameBatch | None:
         """The next parcel of a feed, an empty one after `patience_s` without; None once the feed is over."""
         with self._changed:
             if not self._ready(feed):
@@ -187,7 +187,7 @@ class Outlet:
                 with suppress(RuntimeError):  # the loop has been closed
                     self._loop.call_soon_threadsafe(self._room.set)
             self._owed = self._confirm_at_once = False
-            return Parcel(first, self._arrived, packing.frames)
+            return FrameBatch(first, self._arrived, packing.frames)
 
     def _ready(self, feed: OutletFeed) -> bool:
         return (

@@ -29,7 +29,7 @@ from duetlink.net.paths.flight_path import FlightPath
 from duetlink.net.paths.ladder import Ladder
 from duetlink.net.peer.deadline import Deadline
 from duetlink.net.peer.rpc import Rpc
-from duetlink.net.streams.frames import ACCEPT, CLOSE, CREDIT, OPEN, PART, Frame, Parcel
+from duetlink.net.streams.frames import ACCEPT, CLOSE, CREDIT, OPEN, PART, Frame, FrameBatch
 from duetlink.net.streams.inlet import Inlet
 from duetlink.net.streams.outlet import MOST_KEPT_BYTES, Outlet
 from duetlink.net.streams.stream import (
@@ -196,7 +196,7 @@ class Streams:
             self._outlet.put(Frame(CLOSE, stream.number, head=b"no path works"))
         self._end_all(error)
 
-    def _arrived(self, parcel: Parcel) -> None:
+    def _arrived(self, parcel: FrameBatch) -> None:
         if self._closed is not None:
             return
         self._outlet.confirm(parcel.arrived)

@@ -47,7 +47,7 @@ class _Question:
     source: Address
 
 
-class Wire(ABC):
+class StunSocket(ABC):
     """One socket to ask by. Belongs to the loop it was opened on; `close` it."""
 
     # RFC 8489 §6.2.1 for UDP; a stream sends once
@@ -118,7 +118,7 @@ class Wire(ABC):
                 question.answered.set_exception(error)
 
 
-class UdpWire(Wire, asyncio.DatagramProtocol):
+class UdpWire(StunSocket, asyncio.DatagramProtocol):
     """A UDP socket. Connected, it is told when nobody listens there; else it hears from anywhere."""
 
     pauses_s: ClassVar[tuple[float, ...]] = (0.25, 0.5, 0.5, 1.0)
@@ -145,7 +145,7 @@ class UdpWire(Wire, asyncio.DatagramProtocol):
             self._transport.sendto(data, None if connected else to)
 
 
-class StreamWire(Wire, asyncio.Protocol):
+class StreamWire(StunSocket, asyncio.Protocol):
     """A TCP or TLS connection: messages one after another, framed by their own length (RFC 8489 §6.2.2)."""
 
     pauses_s: ClassVar[tuple[float, ...]] = (3600.0,)

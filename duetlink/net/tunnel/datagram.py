@@ -55,7 +55,7 @@ _SWAPPED = np.dtype(">u8")
 Octets = NDArray[np.uint8]
 
 
-class Kind(IntEnum):
+class DatagramKind(IntEnum):
     """First byte. All but DATA are authenticated whole; all but ACK and RESET are acknowledged."""
 
     DATA = FIRST_KIND  # a part of the stream, at its position

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duetlink.net.tunnel.acknowledgement import MAX_SPAN_PACKETS, Acknowledgement
-from duetlink.net.tunnel.datagram import DatagramOpener, Kind
+from duetlink.net.tunnel.datagram import DatagramKind, DatagramOpener
 from duetlink.net.tunnel.datagram_port import Received
 from duetlink.net.tunnel.reassembly import Reassembly
 
@@ -48,7 +48,7 @@ class Receiver:
         """Has so much been taken since the last acknowledgement that the peer should hear of it?"""
         return self.incoming.limit - self._told_limit >= self._capacity // 4
 
-    def accept(self, now_s: float, received: Received) -> list[tuple[Kind, bytes]]:
+    def accept(self, now_s: float, received: Received) -> list[tuple[DatagramKind, bytes]]:
         """Take in a batch. Returns what concerns others: acknowledgements and resets."""
         before = self._opener.window.largest
         opened = self._opener.open(received.rows, received.sizes_bytes)
@@ -58,20 +58,20 @@ class Receiver:
         if self._opener.window.largest > before:
             self._largest_at_s = now_s
         self._peer_floor = max(self._peer_floor, int(opened.floors.max()))
-        data = opened.kinds == Kind.DATA
+        data = opened.kinds == DatagramKind.DATA
         if data.all():
             self._insert(opened.positions, opened.sizes_bytes, opened.payloads)
             return []
         messages = []
         for row in np.flatnonzero(~data).tolist():
             kind = int(opened.kinds[row])
-            if kind in (Kind.FIN, Kind.PING):
+            if kind in (DatagramKind.FIN, DatagramKind.PING):
                 self.ack_due = True
-            if kind == Kind.FIN:
+            if kind == DatagramKind.FIN:
                 self._finish(int(opened.positions[row]))
-            if kind in (Kind.ACK, Kind.FIN, Kind.RESET):
-                messages.append((Kind(kind), opened.payload(row)))
-            elif kind != Kind.PING:
+            if kind in (DatagramKind.ACK, DatagramKind.FIN, DatagramKind.RESET):
+                messages.append((DatagramKind(kind), opened.payload(row)))
+            elif kind != DatagramKind.PING:
                 self.refuse("of an unknown kind")
         self._insert(opened.positions[data], opened.sizes_bytes[data], opened.payloads[data])
         return messages

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from duetlink.net.tunnel.acknowledgement import Acknowledgement
 from duetlink.net.tunnel.controller import Controller
-from duetlink.net.tunnel.datagram import HEADER_BYTES, DatagramSealer, Kind
+from duetlink.net.tunnel.datagram import HEADER_BYTES, DatagramKind, DatagramSealer
 from duetlink.net.tunnel.datagram_port import DatagramPort
 from duetlink.net.tunnel.mtu import LARGEST_BYTES, MtuSearch
 from duetlink.net.tunnel.recovery import AckOutcome, Ranges, Recovery
@@ -113,7 +113,7 @@ class Sender:
         payload_bytes = self.mtu.datagram_bytes - HEADER_BYTES
         if outgoing.has_lost:
             positions, payloads = outgoing.again(payload_bytes, most_rows)
-            sent = self._send(now_s, Kind.DATA, payloads, positions)
+            sent = self._send(now_s, DatagramKind.DATA, payloads, positions)
             for position in positions[sent:].tolist():
                 outgoing.lose(position, payloads.shape[1])
             return
@@ -121,15 +121,15 @@ class Sender:
         if payloads.size:
             size = payloads.shape[1]
             positions = np.arange(outgoing.sent, outgoing.sent + payloads.size, size)
-            outgoing.advance(self._send(now_s, Kind.DATA, payloads, positions) * size)
+            outgoing.advance(self._send(now_s, DatagramKind.DATA, payloads, positions) * size)
         elif self._fin_due:
             end = np.array([outgoing.end])
             word = np.frombuffer(self._acknowledge(now_s), np.uint8).reshape(1, -1)
-            if self._send(now_s, Kind.FIN, word, end):
+            if self._send(now_s, DatagramKind.FIN, word, end):
                 self._fin_due, self._fin_sent = False, True
 
     def _send(
-        self, now_s: float, kind: Kind, payloads: NDArray[np.uint8], positions: NDArray[np.int64]
+        self, now_s: float, kind: DatagramKind, payloads: NDArray[np.uint8], positions: NDArray[np.int64]
     ) -> int:
         """Send datagrams whose arrival matters; returns how many the port took."""
         recovery = self.recovery
@@ -138,7 +138,7 @@ class Sender:
         sent = self._port.send(rows)
         datagram_bytes = HEADER_BYTES + payloads.shape[1]
         if sent:
-            size_bytes = payloads.shape[1] if kind == Kind.DATA else 0
+            size_bytes = payloads.shape[1] if kind == DatagramKind.DATA else 0
             recovery.on_sent(now_s, sent, datagram_bytes, positions[:sent], size_bytes)
             self.controller.on_sent(now_s, sent * datagram_bytes, recovery.inflight_bytes)
             rate_bytes_per_s = self.controller.pacing_rate_bytes_per_s
@@ -150,7 +150,7 @@ class Sender:
             self._send_again(recovery.on_skipped(len(rows) - sent))
         return sent
 
-    def send_alone(self, now_s: float, kind: Kind, payload: bytes) -> bool:
+    def send_alone(self, now_s: float, kind: DatagramKind, payload: bytes) -> bool:
         """Send one datagram that recovery does not wait for; False if the port took it not."""
         payloads = np.frombuffer(payload, np.uint8).reshape(1, -1)
         rows = self._sealer.seal(kind, payloads, floor=self.recovery.announced_floor(now_s))
@@ -162,7 +162,7 @@ class Sender:
 
     def ping(self, now_s: float) -> None:
         """Send what the peer must answer."""
-        self._send(now_s, Kind.PING, np.empty((1, 0), np.uint8), np.array([-1]))
+        self._send(now_s, DatagramKind.PING, np.empty((1, 0), np.uint8), np.array([-1]))
 
     # -- answers -------------------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class Sender:
             self._probe(now_s)
         for size in self.mtu.due(now_s, recovery.probe_timeout_s):
             self.mtu.on_probe(self._sealer.next_packet_number, size)
-            self.send_alone(now_s, Kind.PING, bytes(size - HEADER_BYTES))
+            self.send_alone(now_s, DatagramKind.PING, bytes(size - HEADER_BYTES))
         if now_s >= self._ping_at_s:
             self.ping(now_s)
 

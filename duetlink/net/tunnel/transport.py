@@ -21,7 +21,7 @@ from typing import Any
 from duetlink.errors import PathUnavailable
 from duetlink.net.tunnel.acknowledgement import Acknowledgement
 from duetlink.net.tunnel.controller import Controller
-from duetlink.net.tunnel.datagram import DatagramOpener, DatagramSealer, Kind
+from duetlink.net.tunnel.datagram import DatagramKind, DatagramOpener, DatagramSealer
 from duetlink.net.tunnel.datagram_port import DatagramPort
 from duetlink.net.tunnel.mtu import BASE_BYTES
 from duetlink.net.tunnel.receiver import Receiver
@@ -187,11 +187,11 @@ class TunnelTransport(asyncio.Transport):
         self._check_finished()
         self._pump()
 
-    def _accept(self, now_s: float, kind: Kind, payload: bytes) -> None:
-        if kind == Kind.RESET:
+    def _accept(self, now_s: float, kind: DatagramKind, payload: bytes) -> None:
+        if kind == DatagramKind.RESET:
             self._finish(ConnectionResetError("the other side broke the tunnel off"))
             return
-        if kind == Kind.FIN and not payload:  # the peer has not heard of us yet
+        if kind == DatagramKind.FIN and not payload:  # the peer has not heard of us yet
             return
         ack = Acknowledgement.from_wire(payload)
         if ack is None or not self.sender.on_ack(now_s, ack):
@@ -224,7 +224,7 @@ class TunnelTransport(asyncio.Transport):
     def _answer(self, now_s: float) -> None:
         if self.receiver.ack_due and self._has_port:
             payload = self._acknowledgement(now_s)
-            self.receiver.ack_due = not self.sender.send_alone(now_s, Kind.ACK, payload)
+            self.receiver.ack_due = not self.sender.send_alone(now_s, DatagramKind.ACK, payload)
 
     def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -328,7 +328,7 @@ class TunnelTransport(asyncio.Transport):
     def _reset(self, error: Exception | None) -> None:
         if self._has_port:
             for _ in range(_LAST_WORDS):
-                self.sender.send_alone(self._loop.time(), Kind.RESET, b"")
+                self.sender.send_alone(self._loop.time(), DatagramKind.RESET, b"")
         self._finish(error)
 
     def _port_closed(self, error: Exception | None) -> None:

@@ -15,7 +15,7 @@ from duetlink.net.stun.address import Address
 from duetlink.net.stun.message import binding_request, mapped_address, read_message
 from duetlink.net.stun.server_url import ServerUrl
 from duetlink.net.stun.trouble import foreign, refusal, trouble
-from duetlink.net.stun.wire import StreamWire, UdpWire, Wire, dial
+from duetlink.net.stun.wire import StreamWire, StunSocket, UdpWire, dial
 from duetlink.tools.doctor.finding import Finding
 from duetlink.tools.doctor.names import NameUnresolved, Resolved
 
@@ -49,7 +49,7 @@ async def probe_server(url: ServerUrl, resolved: Resolved, tls: ssl.SSLContext) 
 
 
 async def _stun(url: ServerUrl, to: Address, tls: ssl.SSLContext, details: dict[str, Any]) -> Finding:
-    wire: Wire
+    wire: StunSocket
     if url.transport == "udp":
         wire = await UdpWire.open(to, connected=True)
     else:

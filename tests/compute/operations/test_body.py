@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from duetlink.compute.operations.steps import body
-from duetlink.compute.operations.steps.body import Body, Draw, Words, read, step_of, steps_text, write
+from duetlink.compute.operations.steps.body import Body, StepSeeds, Words, read, step_of, steps_text, write
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 STEPS: list[Any] = [["asset", ["x", 1]], ["value", [0]], ["operator.add", [[1], [2]]]]
@@ -184,8 +184,15 @@ def test_steps_are_read() -> None:
         ("autocast", "bfloat16"),
         ("dtype", "float64"),
     )
-    assert step_of(["a", [], {}, {"draw": [None, 3]}]).draw == Draw(None, 3)
-    assert step_of(["a", [], {}, {"draw": [7, 0], "grad": False}]) == ("a", [], {}, False, Draw(7, 0), ())
+    assert step_of(["a", [], {}, {"draw": [None, 3]}]).draw == StepSeeds(None, 3)
+    assert step_of(["a", [], {}, {"draw": [7, 0], "grad": False}]) == (
+        "a",
+        [],
+        {},
+        False,
+        StepSeeds(7, 0),
+        (),
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from duetlink.compute.prep.frames import PREPARE, prepare
 from duetlink.compute.privacy.call import Unstable
 from duetlink.compute.privacy.selection import selection_of
-from duetlink.compute.privacy.table import PANDAS, Frame, table_of
+from duetlink.compute.privacy.table import PANDAS, PrivateTable, table_of
 from duetlink.data.prep.spec import PrepSpec
 
 KINDS = {"whole": "int64", "small": "int16", "real": "float64", "word": "str", "yes": "bool"}
@@ -69,7 +69,7 @@ def test_neighbours_stay_neighbours_and_types_are_foretold(
     without = data.draw(st.integers(0, len(rows) - 1))
     for frame, neighbour in zip(frames(rows), frames(rows[:without] + rows[without + 1 :]), strict=True):
         table = table_of(frame)
-        assert isinstance(table, Frame)
+        assert isinstance(table, PrivateTable)
         try:
             foretold = selects(table, [prep.to_json()], {}, 1)
         except Unstable:
@@ -78,7 +78,7 @@ def test_neighbours_stay_neighbours_and_types_are_foretold(
         assert rows_of(other) <= rows_of(made)
         assert (rows_of(made) - rows_of(other)).total() <= 1
         assert list(map(str, made.dtypes)) == list(map(str, other.dtypes))
-        assert isinstance(foretold, Frame)
+        assert isinstance(foretold, PrivateTable)
         assert table_of(made).columns == foretold.columns  # type: ignore[union-attr]
 
 

@@ -25,8 +25,8 @@ from duetlink.compute.privacy.table import (
     POLARS,
     TORCH,
     Column,
-    Frame,
     Matrix,
+    PrivateTable,
     Table,
     table_of,
 )
@@ -204,7 +204,7 @@ class Scientist:
     def columns(self) -> None:
         """Take every column there is."""
         for ref, table in list(self.known.items()):
-            if isinstance(table, Frame):
+            if isinstance(table, PrivateTable):
                 for name in table.columns:
                     self.try_out("operator.getitem", ref, name)
             elif isinstance(table, Matrix):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from duetlink.compute.privacy.column import codes, items_there, numbers
-from duetlink.compute.privacy.table import Column, Frame, Matrix, Table, table_of
+from duetlink.compute.privacy.table import Column, Matrix, PrivateTable, Table, table_of
 from duetlink.errors import SettingError
 
 TABLES: dict[str, tuple[Any, Table]] = {
@@ -36,12 +36,12 @@ TABLES: dict[str, tuple[Any, Table]] = {
     "times": (pd.Series(pd.to_datetime(["2026-01-01"])), Column("pandas", "other")),
     "categories": (pd.Series(["a", "b"], dtype="category"), Column("pandas", "text")),
     "categories of numbers": (pd.Series([1, 2], dtype="category"), Column("pandas", "other")),
-    "frame": (pd.DataFrame({"a": [1.0], "b": ["x"]}), Frame("pandas", {"a": "float", "b": "text"})),
-    "frame by numbers": (pd.DataFrame([[1, True]]), Frame("pandas", {0: "int", 1: "bool"})),
-    "frame by pairs": (pd.DataFrame({("a", "b"): [1]}), Frame("pandas", {})),
+    "frame": (pd.DataFrame({"a": [1.0], "b": ["x"]}), PrivateTable("pandas", {"a": "float", "b": "text"})),
+    "frame by numbers": (pd.DataFrame([[1, True]]), PrivateTable("pandas", {0: "int", 1: "bool"})),
+    "frame by pairs": (pd.DataFrame({("a", "b"): [1]}), PrivateTable("pandas", {})),
     "polars": (
         pl.DataFrame({"a": [1], "b": [None], "c": ["x"]}),
-        Frame("polars", {"a": "int", "b": "other", "c": "text"}),
+        PrivateTable("polars", {"a": "int", "b": "other", "c": "text"}),
     ),
     "series of polars": (pl.Series([1.0, None]), Column("polars", "float")),
 }

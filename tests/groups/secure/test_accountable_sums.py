@@ -24,7 +24,7 @@ from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.introduction import digest
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.masked_round import Wire
-from duetlink.groups.secure.naming import Evidence, Opening, TrialFacts, Trials, Verdict
+from duetlink.groups.secure.naming import Evidence, MaskStatement, TrialFacts, Trials, Verdict
 from duetlink.groups.secure.statements import SIGNATURE_BYTES, Statements
 from duetlink.groups.secure.sums import SecureSum
 from duetlink.testing.faults import replace_function
@@ -528,10 +528,10 @@ def _spread(coins: bytes, candidates: np.ndarray) -> Trials:
 
 
 def test_an_opening_of_another_length_is_refused() -> None:
-    whole = bytes(Opening.size_bytes())
-    assert Opening.from_wire(whole, "ann").to_wire() == whole
+    whole = bytes(MaskStatement.size_bytes())
+    assert MaskStatement.from_wire(whole, "ann").to_wire() == whole
     with pytest.raises(RemoteProtocolError, match="ann told 191 bytes in place of 192"):
-        Opening.from_wire(whole[1:], "ann")
+        MaskStatement.from_wire(whole[1:], "ann")
     stated = bytes(Evidence.size_bytes(4))
     assert Evidence.from_wire(stated, 4, "ann").to_wire() == stated
     with pytest.raises(RemoteProtocolError, match="ann stated 1023 bytes in place of 1024"):

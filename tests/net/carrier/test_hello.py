@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from duetlink.errors import PathUnavailable
 from duetlink.net.carrier.drivers import race as race_of_wires
-from duetlink.net.carrier.drivers.hello import GREETING_BYTES, PROOF_BYTES, Hello
+from duetlink.net.carrier.drivers.hello import GREETING_BYTES, PROOF_BYTES, CarrierHello
 from duetlink.net.carrier.drivers.race import MAX_STRANGERS, Race
-from duetlink.net.carrier.drivers.wire import Wire
+from duetlink.net.carrier.drivers.wire import TcpConnection
 
 KEY, OTHER_KEY = bytes(32), bytes([1]) * 32
 
 
-def pair() -> tuple[Hello, Hello]:
-    return Hello(KEY, "punched", controlling=True), Hello(KEY, "punched", controlling=False)
+def pair() -> tuple[CarrierHello, CarrierHello]:
+    return CarrierHello(KEY, "punched", controlling=True), CarrierHello(KEY, "punched", controlling=False)
 
 
 # -- values --------------------------------------------------------------------------------------------------
@@ -47,16 +47,16 @@ def test_a_proof_is_good_for_one_connection_one_role_one_rung_and_one_key() -> N
     one, other = pair()
     one.answer(other.greeting)
     good = other.answer(one.greeting)
-    again = Hello(KEY, "punched", controlling=True)
+    again = CarrierHello(KEY, "punched", controlling=True)
     again.answer(other.greeting)
     with pytest.raises(PathUnavailable):
         again.check(good)
     for stranger in (
-        Hello(OTHER_KEY, "punched", controlling=False),
-        Hello(KEY, "relay", controlling=False),
-        Hello(KEY, "punched", controlling=True),
+        CarrierHello(OTHER_KEY, "punched", controlling=False),
+        CarrierHello(KEY, "relay", controlling=False),
+        CarrierHello(KEY, "punched", controlling=True),
     ):
-        fresh = Hello(KEY, "punched", controlling=True)
+        fresh = CarrierHello(KEY, "punched", controlling=True)
         fresh.answer(stranger.greeting)
         with pytest.raises(PathUnavailable):
             fresh.check(stranger.answer(fresh.greeting))
@@ -95,9 +95,9 @@ async def races() -> AsyncIterator[tuple[Race, Race]]:
         await race.close(keep=None)
 
 
-async def connect(one: Race, other: Race) -> list[Wire]:
+async def connect(one: Race, other: Race) -> list[TcpConnection]:
     """A connection that enters both races."""
-    wires = [await Wire.adopt(sock) for sock in socket.socketpair()]
+    wires = [await TcpConnection.adopt(sock) for sock in socket.socketpair()]
     for race, wire in zip((one, other), wires, strict=True):
         race.enter(wire)
     return wires
@@ -107,7 +107,7 @@ async def stranger(race: Race) -> socket.socket:
     """The far end of a connection that nobody knows."""
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    race.enter(await Wire.adopt(ours))
+    race.enter(await TcpConnection.adopt(ours))
     return theirs
 
 
@@ -196,9 +196,9 @@ async def test_the_controlled_side_waits_for_the_choice_until_the_limit(
     races: tuple[Race, Race], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(race_of_wires, "HELLO_TIMEOUT_S", 0.5)
-    wires = [await Wire.adopt(sock) for sock in socket.socketpair()]
+    wires = [await TcpConnection.adopt(sock) for sock in socket.socketpair()]
     races[1].enter(wires[1])
-    hello = Hello(KEY, "punched", controlling=True)
+    hello = CarrierHello(KEY, "punched", controlling=True)
     wires[0].write(hello.greeting)
     wires[0].write(hello.answer(await wires[0].read(GREETING_BYTES)))
     hello.check(await wires[0].read(PROOF_BYTES))
@@ -229,7 +229,7 @@ async def test_closing_a_race_drops_everybody_even_the_winner() -> None:
     with await stranger(races[0]) as sock:
         wires = await connect(*races)
         await asyncio.gather(*(race.winner for race in races))
-        entered = await Wire.adopt(socket.socketpair()[0])
+        entered = await TcpConnection.adopt(socket.socketpair()[0])
         races[0].enter(entered)
         for race in races:
             await race.close(keep=None)  # before the last one has taken its first step

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from duetlink.net.carrier.multiplexing import mux as mux_module
-from duetlink.net.carrier.multiplexing.frames import MAGIC, MAX_DATA_BYTES, VERSION, Kind, header
+from duetlink.net.carrier.multiplexing.frames import MAGIC, MAX_DATA_BYTES, VERSION, MuxFrameKind, header
 from duetlink.net.carrier.multiplexing.mux import MAX_STREAMS, Mux
 from duetlink.net.carrier.multiplexing.splice import WINDOW_BYTES
 from duetlink.testing.faults import kept_counts, replace_function, set_constants
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-HELLO = header(Kind.HELLO, MAGIC, VERSION)
+HELLO = header(MuxFrameKind.HELLO, MAGIC, VERSION)
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -270,16 +270,19 @@ async def raw() -> AsyncIterator[Raw]:
     ("frames", "words"),
     [
         ((b"GET / HTTP/1.1\r\n",), "changed on the way"),
-        ((header(Kind.HELLO, MAGIC, VERSION + 1),), "another protocol"),
-        ((header(Kind.OPEN, 1),), "another protocol"),
+        ((header(MuxFrameKind.HELLO, MAGIC, VERSION + 1),), "another protocol"),
+        ((header(MuxFrameKind.OPEN, 1),), "another protocol"),
         ((HELLO, HELLO), "began twice"),
-        ((HELLO, header(Kind.OPEN, 0)), "opened stream 0 where 1 comes next"),
-        ((HELLO, header(Kind.OPEN, 1), header(Kind.OPEN, 1)), "opened stream 1 where 3 comes next"),
-        ((HELLO, header(Kind.OPEN, 5)), "opened stream 5"),
-        ((HELLO, header(Kind.DATA, 1, 3), b"abc"), "never opened"),
-        ((HELLO, header(Kind.END, 2)), "never opened"),
-        ((HELLO, header(Kind.OPEN, 1), header(Kind.CREDIT, 1, 1)), "granted 16777217 bytes"),
-        ((HELLO, *(header(Kind.OPEN, 1 + 2 * n) for n in range(9))), "over 8 streams"),
+        ((HELLO, header(MuxFrameKind.OPEN, 0)), "opened stream 0 where 1 comes next"),
+        (
+            (HELLO, header(MuxFrameKind.OPEN, 1), header(MuxFrameKind.OPEN, 1)),
+            "opened stream 1 where 3 comes next",
+        ),
+        ((HELLO, header(MuxFrameKind.OPEN, 5)), "opened stream 5"),
+        ((HELLO, header(MuxFrameKind.DATA, 1, 3), b"abc"), "never opened"),
+        ((HELLO, header(MuxFrameKind.END, 2)), "never opened"),
+        ((HELLO, header(MuxFrameKind.OPEN, 1), header(MuxFrameKind.CREDIT, 1, 1)), "granted 16777217 bytes"),
+        ((HELLO, *(header(MuxFrameKind.OPEN, 1 + 2 * n) for n in range(9))), "over 8 streams"),
     ],
 )
 async def test_a_break_of_the_protocol_ends_the_stream_in_words(
@@ -294,8 +297,8 @@ async def test_more_than_the_credit_ends_the_stream(raw: Raw, monkeypatch: pytes
     never: asyncio.Future[Any] = loop.create_future()
     with monkeypatch.context() as patch:
         patch.setattr(loop, "create_connection", lambda *_: never)  # nothing can be taken meanwhile
-        await raw.say(HELLO, header(Kind.OPEN, 1))
-        chunk = header(Kind.DATA, 1, MAX_DATA_BYTES) + bytes(MAX_DATA_BYTES)
+        await raw.say(HELLO, header(MuxFrameKind.OPEN, 1))
+        chunk = header(MuxFrameKind.DATA, 1, MAX_DATA_BYTES) + bytes(MAX_DATA_BYTES)
         with contextlib.suppress(OSError):
             for _ in range(WINDOW_BYTES // MAX_DATA_BYTES + 1):
                 await raw.say(chunk)
@@ -306,9 +309,12 @@ async def test_more_than_the_credit_ends_the_stream(raw: Raw, monkeypatch: pytes
 async def test_a_peer_that_opens_and_ends_without_end_takes_no_more_than_its_share(raw: Raw) -> None:
     await raw.say(HELLO)
     for number in range(1, 4001, 2):
-        await raw.say(header(Kind.OPEN, number), header(Kind.END, number))
-    await raw.say(header(Kind.OPEN, 4001), header(Kind.DATA, 4001, 3), b"abc")
-    said, answers = b"", (b"abc", header(Kind.END, 4001))  # the last one is served, or is one too many
+        await raw.say(header(MuxFrameKind.OPEN, number), header(MuxFrameKind.END, number))
+    await raw.say(header(MuxFrameKind.OPEN, 4001), header(MuxFrameKind.DATA, 4001, 3), b"abc")
+    said, answers = (
+        b"",
+        (b"abc", header(MuxFrameKind.END, 4001)),
+    )  # the last one is served, or is one too many
     while not any(answer in said for answer in answers):
         said += await asyncio.get_running_loop().sock_recv(raw.theirs, 65536)
         assert kept_counts(raw.mux)["dials"] <= 4 * MAX_STREAMS
@@ -333,7 +339,7 @@ async def test_a_peer_that_asks_and_does_not_read_is_cut_off(
     asked = 0
     with contextlib.suppress(OSError):
         while not raw.mux.ended.done():
-            await raw.say(header(Kind.OPEN, 1 + 2 * asked))
+            await raw.say(header(MuxFrameKind.OPEN, 1 + 2 * asked))
             asked += 1
             while not raw.mux.ended.done() and len(dialled) < asked:
                 await asyncio.sleep(0)
@@ -341,9 +347,14 @@ async def test_a_peer_that_asks_and_does_not_read_is_cut_off(
 
 
 async def test_frames_of_a_stream_that_ended_here_are_passed_over(raw: Raw) -> None:
-    await raw.say(HELLO, header(Kind.OPEN, 1), header(Kind.END, 1))
-    await raw.say(header(Kind.DATA, 1, 3), b"abc", header(Kind.CREDIT, 1, 5), header(Kind.END, 1))
-    await raw.say(header(Kind.OPEN, 3), header(Kind.DATA, 3, 3), b"abc")
+    await raw.say(HELLO, header(MuxFrameKind.OPEN, 1), header(MuxFrameKind.END, 1))
+    await raw.say(
+        header(MuxFrameKind.DATA, 1, 3),
+        b"abc",
+        header(MuxFrameKind.CREDIT, 1, 5),
+        header(MuxFrameKind.END, 1),
+    )
+    await raw.say(header(MuxFrameKind.OPEN, 3), header(MuxFrameKind.DATA, 3, 3), b"abc")
     loop = asyncio.get_running_loop()
     received = b""
     while b"abc" not in received:

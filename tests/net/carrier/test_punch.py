@@ -19,7 +19,7 @@ from duetlink.net.carrier.drivers import punch
 from duetlink.net.carrier.drivers.driver import MAX_SIGNAL_BYTES, Session
 from duetlink.net.carrier.drivers.local_port import LocalPort
 from duetlink.net.carrier.drivers.punch import establish
-from duetlink.net.carrier.drivers.wire import Wire
+from duetlink.net.carrier.drivers.wire import TcpConnection
 from duetlink.settings import IceServer
 from tests.net.carrier.conftest import establish_both, make_sessions
 from tests.net.carrier.drivers import carries_both_ways, established, slowly, telling
@@ -67,8 +67,8 @@ async def test_a_dead_stun_server_costs_its_moment_and_no_more() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_simultaneous_open_makes_one_connection(host: str) -> None:
     ports = LocalPort(), LocalPort()
-    arrived: list[Wire] = []
-    wires: list[Wire] = []
+    arrived: list[TcpConnection] = []
+    wires: list[TcpConnection] = []
 
     async def dial(port: LocalPort, other: LocalPort) -> None:
         with contextlib.suppress(OSError):  # as soon as the other has come in by the listener
@@ -169,9 +169,9 @@ def test_what_a_peer_says_in_json_never_breaks_this_side(messages: list[Any], co
 async def test_a_peer_names_no_more_addresses_than_are_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
     dialled = []
 
-    async def dial(self: LocalPort, address: Any) -> Wire:
+    async def dial(self: LocalPort, address: Any) -> TcpConnection:
         dialled.append(address)
-        never: asyncio.Future[Wire] = asyncio.get_running_loop().create_future()
+        never: asyncio.Future[TcpConnection] = asyncio.get_running_loop().create_future()
         return await never
 
     monkeypatch.setattr(LocalPort, "dial", dial)

@@ -8,21 +8,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from duetlink.net.carrier.drivers.wire import CAPACITY_BYTES, Wire
+from duetlink.net.carrier.drivers.wire import CAPACITY_BYTES, TcpConnection
 from tests.net.carrier.drivers import Collector
 
 
 @pytest.fixture
-async def ends() -> AsyncIterator[tuple[Wire, socket.socket]]:
+async def ends() -> AsyncIterator[tuple[TcpConnection, socket.socket]]:
     ours, theirs = socket.socketpair()
-    wire = await Wire.adopt(ours)
+    wire = await TcpConnection.adopt(ours)
     theirs.setblocking(False)
     yield wire, theirs
     wire.abort()
     theirs.close()
 
 
-async def test_bytes_come_in_the_pieces_asked_for(ends: tuple[Wire, socket.socket]) -> None:
+async def test_bytes_come_in_the_pieces_asked_for(ends: tuple[TcpConnection, socket.socket]) -> None:
     wire, theirs = ends
     theirs.send(b"abcdef")
     assert await wire.read(2) == b"ab"
@@ -34,7 +34,7 @@ async def test_bytes_come_in_the_pieces_asked_for(ends: tuple[Wire, socket.socke
     assert await waiting == b"ghi"
 
 
-async def test_it_holds_no_more_than_its_capacity(ends: tuple[Wire, socket.socket]) -> None:
+async def test_it_holds_no_more_than_its_capacity(ends: tuple[TcpConnection, socket.socket]) -> None:
     wire, theirs = ends
     loop = asyncio.get_running_loop()
     flood = asyncio.ensure_future(loop.sock_sendall(theirs, bytes(4_000_000)))
@@ -45,7 +45,7 @@ async def test_it_holds_no_more_than_its_capacity(ends: tuple[Wire, socket.socke
 
 
 async def test_the_next_protocol_gets_what_was_not_read_and_all_that_follows(
-    ends: tuple[Wire, socket.socket],
+    ends: tuple[TcpConnection, socket.socket],
 ) -> None:
     wire, theirs = ends
     loop = asyncio.get_running_loop()
@@ -58,7 +58,7 @@ async def test_the_next_protocol_gets_what_was_not_read_and_all_that_follows(
     assert await collector.wait_received(len(data)) == data
 
 
-async def test_an_end_is_an_error_of_the_reader(ends: tuple[Wire, socket.socket]) -> None:
+async def test_an_end_is_an_error_of_the_reader(ends: tuple[TcpConnection, socket.socket]) -> None:
     wire, theirs = ends
     theirs.send(b"ab")
     theirs.close()
@@ -68,7 +68,9 @@ async def test_an_end_is_an_error_of_the_reader(ends: tuple[Wire, socket.socket]
     wire.write(b"nobody")  # is dropped
 
 
-async def test_the_next_protocol_learns_of_an_end_that_came_before(ends: tuple[Wire, socket.socket]) -> None:
+async def test_the_next_protocol_learns_of_an_end_that_came_before(
+    ends: tuple[TcpConnection, socket.socket],
+) -> None:
     wire, theirs = ends
     theirs.close()
     with pytest.raises(ConnectionResetError):
@@ -81,7 +83,7 @@ async def test_the_next_protocol_learns_of_an_end_that_came_before(ends: tuple[W
 async def test_a_reset_frees_the_addresses_of_both_sides_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as theirs:
         theirs.connect(listener.getsockname())
-        wire = await Wire.adopt(listener.accept()[0])
+        wire = await TcpConnection.adopt(listener.accept()[0])
         wire.write(b"never read")
         wire.reset()
         await asyncio.sleep(0)

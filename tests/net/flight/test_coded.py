@@ -23,7 +23,7 @@ from duetlink.net.flight import sending
 from duetlink.net.flight.body import Landing, Outgoing
 from duetlink.net.flight.layout import Run
 from duetlink.net.flight.receiving import CODED, Decoding, Receiving
-from duetlink.net.flight.sending import Course, Order, Parcel, PlainCourse, Sending
+from duetlink.net.flight.sending import Course, FlightBatch, Order, PlainCourse, Sending
 
 ZSTD = Choice(named("zstd"), 1)
 RAW = Choice(named("raw"), 0)
@@ -78,7 +78,7 @@ def outgoing(obj: Any) -> Outgoing:
 
 def parcels(
     body: Outgoing, course: Course, pool: ThreadPoolExecutor, ranges: Sequence[tuple[int, int]] | None = None
-) -> list[Parcel]:
+) -> list[FlightBatch]:
     order = Order(ranges or body.whole, lambda now_s: course)
     sending = Sending(body, order, pool, RateCap(), 1 << 20)
     return list(sending.parcels())
@@ -112,7 +112,7 @@ class Reader:
         return pa.RecordBatch.from_arrays([column], ["chunk"]), pa.py_buffer(metadata) if metadata else None
 
 
-def land(landing: Landing, sent: Sequence[Parcel], pool: ThreadPoolExecutor) -> None:
+def land(landing: Landing, sent: Sequence[FlightBatch], pool: ThreadPoolExecutor) -> None:
     reader = Reader([(parcel.data, CODED if parcel.coded else b"") for parcel in sent])
     Receiving(reader, landing, Decoding(pool, 2)).land()
 
@@ -198,7 +198,9 @@ def test_what_does_not_decode_does_not_land(pool: ThreadPoolExecutor, coded: byt
     landing = Landing(100_000_000)
     with pytest.raises(UndecodableChunk):
         land(
-            landing, [Parcel(memoryview(bytes(1000)), False, 1000), Parcel(memoryview(coded), True, 8)], pool
+            landing,
+            [FlightBatch(memoryview(bytes(1000)), False, 1000), FlightBatch(memoryview(coded), True, 8)],
+            pool,
         )
     assert landing.position_bytes == 1000
 
@@ -212,7 +214,7 @@ def test_a_codec_that_does_not_load_here_is_told_as_such(
     monkeypatch.setattr(type(ZSTD.codec), "load", load)
     coded = memoryview(chunk.encode(np.zeros(100, "f4"), ZSTD.codec))
     with pytest.raises(UndecodableChunk, match="installed here, but does not load: libbeauty"):
-        land(Landing(1000), [Parcel(coded, True, 400)], pool)
+        land(Landing(1000), [FlightBatch(coded, True, 400)], pool)
 
 
 class Late(Broken):
@@ -253,7 +255,7 @@ def test_nothing_lands_behind_what_does_not_decode(pool: ThreadPoolExecutor) -> 
     body = outgoing(np.arange(5_000_000))
     sent = parcels(body, Turns(ZSTD, chunk_bytes=1 << 20), pool)
     assert body.size_bytes > 16 << 20
-    broken = Parcel(memoryview(bytes(sent[5].data[:-1])), True, sent[5].raw_bytes)
+    broken = FlightBatch(memoryview(bytes(sent[5].data[:-1])), True, sent[5].raw_bytes)
     landing = Landing(body.size_bytes)
     with pytest.raises(UndecodableChunk):
         land(landing, [*sent[:5], broken, *sent[6:]], pool)
@@ -266,7 +268,7 @@ def test_more_than_was_announced_does_not_land(pool: ThreadPoolExecutor) -> None
     coded = memoryview(chunk.encode(np.zeros(100, np.uint8), named("zstd")))
     landing = Landing(99)
     with pytest.raises(TransferFailed, match="100 bytes of a value that it announced with 99"):
-        land(landing, [Parcel(coded, True, 100)], pool)
+        land(landing, [FlightBatch(coded, True, 100)], pool)
 
 
 def test_an_unknown_mark_is_refused(pool: ThreadPoolExecutor) -> None:

@@ -17,7 +17,7 @@ from duetlink.data.values import encode
 from duetlink.errors import AssetChanged
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.flight.gate import Gate
-from duetlink.net.flight.sending import Order, Parcel, PlainCourse, Sending
+from duetlink.net.flight.sending import FlightBatch, Order, PlainCourse, Sending
 
 ZSTD = Choice(named("zstd"), 1)
 CHUNK = 64 * 1024
@@ -80,7 +80,7 @@ def test_the_course_hears_of_the_rest_and_of_nothing_that_did_not_leave(
 ) -> None:
     gate, course = Gate(), Noting()
     parcels = sending(array, gate, pool, course).parcels()
-    first: list[Parcel] = [next(parcels), next(parcels)]
+    first: list[FlightBatch] = [next(parcels), next(parcels)]
     assert sum(parcel.raw_bytes for parcel in first) < len(array)
     gate.pause(True)
     threading.Timer(0.01, gate.pause, (False,)).start()

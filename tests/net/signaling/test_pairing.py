@@ -25,7 +25,7 @@ from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.base import Role
 from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.code import SessionCode
-from duetlink.net.signaling.hello import BORROWS, Hello, negotiate
+from duetlink.net.signaling.hello import BORROWS, SignalingHello, negotiate
 from duetlink.net.signaling.memory import MemoryMailbox
 from duetlink.net.signaling.pairing import Paired, connected, open_introduction, pair_owner, pair_scientist
 from duetlink.net.signaling.secret import KeyAgreement, SessionKey
@@ -34,11 +34,11 @@ from duetlink.settings import IceServer
 
 CODE = SessionCode(7, ("crossover", "clockwork"))
 WRONG = SessionCode(7, ("crossover", "cobra"))
-ANA = Hello(1, 3, "0.3.0", "ana", frozenset({"tcp", "local"}))
-BEN = Hello(2, 5, "0.5.0", "ben", frozenset({"tcp", "relay"}))
+ANA = SignalingHello(1, 3, "0.3.0", "ana", frozenset({"tcp", "local"}))
+BEN = SignalingHello(2, 5, "0.5.0", "ben", frozenset({"tcp", "relay"}))
 
 
-async def answer(hello: Hello, offer: bytes) -> bytes:
+async def answer(hello: SignalingHello, offer: bytes) -> bytes:
     return hello.name.encode() + b" said " + offer
 
 
@@ -119,7 +119,7 @@ async def test_an_owner_lends_to_nobody_who_does_not_borrow() -> None:
 async def test_an_owner_has_the_relays_of_the_scientist_before_it_answers() -> None:
     a, b = MemoryMailbox.pair()
 
-    async def note(hello: Hello, offer: bytes) -> bytes:
+    async def note(hello: SignalingHello, offer: bytes) -> bytes:
         assert hello.relays == (RELAY,)
         return b"answer"
 
@@ -147,7 +147,7 @@ async def test_wrong_words_fail_on_both_sides_and_burn_the_code(url: str, server
 async def test_the_answer_is_not_asked_for_before_the_words_are_proved() -> None:
     a, b = MemoryMailbox.pair()
 
-    async def never(hello: Hello, offer: bytes) -> bytes:
+    async def never(hello: SignalingHello, offer: bytes) -> bytes:
         raise AssertionError
 
     owner, _ = await both(pair_owner(a, CODE, ANA, never), pair_scientist(b, WRONG, BEN, b"offer"))
@@ -162,7 +162,7 @@ async def test_the_answer_is_not_asked_for_before_the_words_are_proved() -> None
     ],
 )
 async def test_incompatible_versions_are_told_to_both_sides(
-    mine: Hello, theirs: Hello, owner_upgrades: bool
+    mine: SignalingHello, theirs: SignalingHello, owner_upgrades: bool
 ) -> None:
     a, b = MemoryMailbox.pair()
     owner, scientist = await both(
@@ -433,20 +433,20 @@ def test_an_authenticated_peer_that_says_nonsense_is_a_remote_protocol_error(pla
 )
 def test_a_hello_that_no_peer_may_send_is_refused(wire: pb.Hello) -> None:
     with pytest.raises(RemoteProtocolError, match="peer"):
-        Hello.from_wire(wire)
+        SignalingHello.from_wire(wire)
 
 
 def test_texts_of_a_hello_are_cut_and_cleaned() -> None:
-    hello = Hello(1, 1, "1\n", "a\x1b[31m\u202eb" + "x" * 100)
+    hello = SignalingHello(1, 1, "1\n", "a\x1b[31m\u202eb" + "x" * 100)
     assert (hello.version, hello.name) == ("1", "a[31mb" + "x" * 58)
-    assert Hello.from_wire(hello.to_wire()) == hello
+    assert SignalingHello.from_wire(hello.to_wire()) == hello
     with pytest.raises(LocalProtocolError):
-        Hello(0, 1, "1")
+        SignalingHello(0, 1, "1")
 
 
 @given(*[st.tuples(st.integers(1, 9), st.integers(1, 9)).map(sorted)] * 2)
 def test_negotiation_is_symmetric_and_takes_the_highest(mine: list[int], theirs: list[int]) -> None:
-    a, b = Hello(mine[0], mine[1], "a"), Hello(theirs[0], theirs[1], "b")
+    a, b = SignalingHello(mine[0], mine[1], "a"), SignalingHello(theirs[0], theirs[1], "b")
     common = set(range(mine[0], mine[1] + 1)) & set(range(theirs[0], theirs[1] + 1))
     if common:
         assert negotiate(a, b) == negotiate(b, a) == (max(common), frozenset())

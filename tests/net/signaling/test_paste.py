@@ -16,11 +16,11 @@ from duetlink.errors import (
     WrongCode,
 )
 from duetlink.net.signaling import schema_pb2 as pb
-from duetlink.net.signaling.hello import Hello
+from duetlink.net.signaling.hello import SignalingHello
 from duetlink.net.signaling.paste import PasteOwner, PasteScientist
 
-ANA = Hello(1, 3, "0.3.0", "ana", frozenset({"tcp"}))
-BEN = Hello(2, 5, "0.5.0", "ben", frozenset({"tcp", "relay"}))
+ANA = SignalingHello(1, 3, "0.3.0", "ana", frozenset({"tcp"}))
+BEN = SignalingHello(2, 5, "0.5.0", "ben", frozenset({"tcp", "relay"}))
 
 
 def blob_of(wire: pb.PasteBlob) -> str:
@@ -88,7 +88,7 @@ def test_a_mistake_can_be_corrected() -> None:
 
 def test_incompatible_versions_are_told() -> None:
     with pytest.raises(IncompatiblePeer):
-        PasteScientist(PasteOwner(Hello(1, 1, "0.1"), b"").blob, BEN)
+        PasteScientist(PasteOwner(SignalingHello(1, 1, "0.1"), b"").blob, BEN)
 
 
 def test_what_is_too_large_is_refused() -> None:

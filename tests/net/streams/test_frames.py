@@ -18,8 +18,8 @@ from duetlink.net.streams.frames import (
     PART,
     PART_BYTES,
     Frame,
+    FrameBatch,
     Packing,
-    Parcel,
 )
 
 NUMBERS = struct.pack("!QQ", 1, 0)
@@ -40,8 +40,8 @@ others = st.builds(
 @settings(max_examples=100, deadline=None)
 @given(st.lists(parts | others, max_size=20))
 def test_what_is_put_into_a_parcel_comes_out(frames: list[Frame]) -> None:
-    table, bodies = Parcel(8, 3, frames).to_wire()
-    parcel = Parcel.from_wire(table, memoryview(bodies))
+    table, bodies = FrameBatch(8, 3, frames).to_wire()
+    parcel = FrameBatch.from_wire(table, memoryview(bodies))
     assert (parcel.first, parcel.arrived) == (8, 3)
     assert [(f.kind, f.stream, f.value, f.head, bytes(f.body)) for f in parcel.frames] == [
         (f.kind, f.stream, f.value, f.head, f.body) for f in frames
@@ -50,23 +50,23 @@ def test_what_is_put_into_a_parcel_comes_out(frames: list[Frame]) -> None:
 
 def test_a_body_that_comes_alone_is_not_copied() -> None:
     bodies = memoryview(bytearray(b"abc"))
-    table, _ = Parcel(1, 0, [Frame(PART, 1, body=b"abc")]).to_wire()
+    table, _ = FrameBatch(1, 0, [Frame(PART, 1, body=b"abc")]).to_wire()
     bodies[0] = ord("x")
-    assert bytes(Parcel.from_wire(table, bodies).frames[0].body) == b"xbc"
+    assert bytes(FrameBatch.from_wire(table, bodies).frames[0].body) == b"xbc"
 
 
 def test_a_body_is_of_unsigned_bytes_whatever_memory_it_came_in() -> None:
     frame = Frame(PART, 2, 0, b"", b"abc")
-    table, bodies = Parcel(0, 0, [frame]).to_wire()
-    (found,) = Parcel.from_wire(table, memoryview(bodies).cast("b")).frames
+    table, bodies = FrameBatch(0, 0, [frame]).to_wire()
+    (found,) = FrameBatch.from_wire(table, memoryview(bodies).cast("b")).frames
     assert isinstance(found.body, memoryview)
     assert found.body.format == "B"
     assert bytes(found.body) == b"abc"
 
 
 def test_bodies_that_come_together_do_not_keep_each_other_in_memory() -> None:
-    table, bodies = Parcel(1, 0, [Frame(PART, 1, body=b"a"), Frame(PART, 2, body=b"bc")]).to_wire()
-    frames = Parcel.from_wire(table, memoryview(bodies)).frames
+    table, bodies = FrameBatch(1, 0, [Frame(PART, 1, body=b"a"), Frame(PART, 2, body=b"bc")]).to_wire()
+    frames = FrameBatch.from_wire(table, memoryview(bodies)).frames
     assert [frame.body for frame in frames] == [b"a", b"bc"]
 
 
@@ -87,7 +87,7 @@ def test_bodies_that_come_together_do_not_keep_each_other_in_memory() -> None:
 )
 def test_what_is_no_parcel_is_refused(table: bytes, bodies: bytes, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
-        Parcel.from_wire(table, memoryview(bodies))
+        FrameBatch.from_wire(table, memoryview(bodies))
 
 
 @pytest.mark.parametrize(
@@ -100,19 +100,19 @@ def test_what_is_no_parcel_is_refused(table: bytes, bodies: bytes, words: str) -
 )
 def test_too_much_in_one_parcel_is_refused(table: bytes, bodies: bytes) -> None:
     with pytest.raises(LimitExceeded):
-        Parcel.from_wire(table, memoryview(bodies))
+        FrameBatch.from_wire(table, memoryview(bodies))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(parts | others, max_size=4), st.data())
 def test_a_parcel_that_was_altered_is_read_or_refused(frames: list[Frame], data: st.DataObject) -> None:
-    table, bodies = Parcel(1, 0, frames).to_wire()
+    table, bodies = FrameBatch(1, 0, frames).to_wire()
     altered = bytearray(table)
     for _ in range(data.draw(st.integers(1, 3))):
         altered[data.draw(st.integers(0, len(altered) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(altered)))
     try:
-        parcel = Parcel.from_wire(bytes(altered[:cut]), memoryview(bodies))
+        parcel = FrameBatch.from_wire(bytes(altered[:cut]), memoryview(bodies))
     except RemoteProtocolError:
         return
     assert sum(len(frame.body) for frame in parcel.frames) == len(bodies)
@@ -135,5 +135,5 @@ def test_every_parcel_that_is_packed_is_taken(sizes: list[tuple[int, int]]) -> N
         packing = Packing()
         while left and packing.add(left[0]):
             left.pop(0)
-        table, bodies = Parcel(1, 0, packing.frames).to_wire()
-        assert len(Parcel.from_wire(table, memoryview(bodies)).frames) == len(packing.frames) > 0
+        table, bodies = FrameBatch(1, 0, packing.frames).to_wire()
+        assert len(FrameBatch.from_wire(table, memoryview(bodies)).frames) == len(packing.frames) > 0

@@ -22,7 +22,7 @@ from duetlink.errors import (
     StreamClosed,
 )
 from duetlink.net.flight.tickets import Feed
-from duetlink.net.streams.frames import ACCEPT, CLOSE, CREDIT, OPEN, PART, Frame, Parcel
+from duetlink.net.streams.frames import ACCEPT, CLOSE, CREDIT, OPEN, PART, Frame, FrameBatch
 from duetlink.net.streams.outlet import Outlet
 from duetlink.net.streams.stream import MOST_BODY_BYTES, Stream
 from duetlink.net.streams.streams import Streams
@@ -92,7 +92,7 @@ class Ends:
         table, bodies = parcel.to_wire()
         self.moved_bytes += len(bodies)
         if not lost:
-            arrived = Parcel.from_wire(table, memoryview(bytes(bodies)))
+            arrived = FrameBatch.from_wire(table, memoryview(bytes(bodies)))
             inlet_of(self.sides[1 - sender]).take(arrived)
         return bool(parcel.frames)
 
@@ -457,7 +457,7 @@ async def test_the_end_of_the_link_ends_every_stream_with_its_error() -> None:
 async def test_what_comes_after_the_end_of_the_link_is_left(ends_closed: Ends) -> None:
     victim = ends_closed.sides[1]
     frames = [Frame(OPEN, 4, 1 << 20, b"test"), Frame(PART, 2, 0, b"", b"late")]
-    inlet_of(victim).take(Parcel(inlet_of(victim).arrived + 1, 0, frames))
+    inlet_of(victim).take(FrameBatch(inlet_of(victim).arrived + 1, 0, frames))
     assert kept_counts(victim)["open"] == kept_counts(victim)["tasks"] == 0
     assert ends_closed.violations == []
 
@@ -518,7 +518,7 @@ async def test_frames_that_are_not_allowed_are_refused(frames: list[Frame], word
     _, victim = await ends.open(window_bytes=128 * KIB)
     assert victim.number == 2
     with pytest.raises(RemoteProtocolError, match=words):
-        inlet_of(ends.sides[1]).take(Parcel(inlet_of(ends.sides[1]).arrived + 1, 0, frames))
+        inlet_of(ends.sides[1]).take(FrameBatch(inlet_of(ends.sides[1]).arrived + 1, 0, frames))
     await ends.close()
 
 
@@ -528,7 +528,7 @@ async def test_wrong_numbers_are_refused(first: int, arrived: int) -> None:
     await ends.open()
     assert inlet_of(ends.sides[1]).arrived == 1
     with pytest.raises(RemoteProtocolError):
-        inlet_of(ends.sides[1]).take(Parcel(first, arrived, [Frame(CREDIT, 2, 1)]))
+        inlet_of(ends.sides[1]).take(FrameBatch(first, arrived, [Frame(CREDIT, 2, 1)]))
     await ends.close()
 
 
@@ -555,7 +555,7 @@ async def test_a_peer_that_confirms_nothing_and_makes_this_side_answer_is_refuse
         while number < 20_000:  # each is refused, and each refusal is kept
             frames = [Frame(OPEN, number + 2 * n, 1 << 20, b"nobody") for n in range(1, 201)]
             number += 400
-            inlet_of(victim).take(Parcel(inlet_of(victim).arrived + 1, 0, frames))
+            inlet_of(victim).take(FrameBatch(inlet_of(victim).arrived + 1, 0, frames))
     await ends.close()
 
 

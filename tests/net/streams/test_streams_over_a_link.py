@@ -12,7 +12,7 @@ import pytest
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LinkClosed, PathUnavailable
 from duetlink.net.link.link import Link
-from duetlink.net.streams.frames import ACCEPT, Frame, Parcel
+from duetlink.net.streams.frames import ACCEPT, Frame, FrameBatch
 from duetlink.net.streams.stream import WINDOW_BYTES, Stream
 from duetlink.settings import Settings
 from duetlink.testing.faults import end_of, hang_up, inlet_of, kept_counts, outlet_of
@@ -186,6 +186,6 @@ async def test_an_acceptance_that_crosses_with_a_cancellation_is_no_violation(ma
     await asyncio.sleep(0)
     opening.cancel()
     inlet = inlet_of(link.streams)
-    inlet.take(Parcel(inlet.arrived + 1, 0, [Frame(ACCEPT, 2, WINDOW_BYTES)]))
+    inlet.take(FrameBatch(inlet.arrived + 1, 0, [Frame(ACCEPT, 2, WINDOW_BYTES)]))
     with pytest.raises(asyncio.CancelledError):
         await opening

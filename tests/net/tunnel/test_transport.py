@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from duetlink.net.tunnel import transport as transport_module
-from duetlink.net.tunnel.datagram import DatagramSealer, Kind
+from duetlink.net.tunnel.datagram import DatagramKind, DatagramSealer
 
 from .network import KEY, Endpoint, FixedController, Path, connect, run_virtually
 
@@ -260,9 +260,9 @@ def test_a_sender_of_an_old_session_and_strangers_are_ignored() -> None:
         old = DatagramSealer(bytes(32), initiator=True)
         noise = random.Random(5)
         while len(second.received) < len(payload):
-            rows = old.seal(Kind.DATA, np.full((4, 900), 7, np.uint8), np.arange(4) * 900)
+            rows = old.seal(DatagramKind.DATA, np.full((4, 900), 7, np.uint8), np.arange(4) * 900)
             ports[1].arrive(*[row.tobytes() for row in rows])
-            ports[1].arrive(old.seal(Kind.RESET, np.empty((1, 0), np.uint8))[0].tobytes())
+            ports[1].arrive(old.seal(DatagramKind.RESET, np.empty((1, 0), np.uint8))[0].tobytes())
             ports[1].arrive(*[bytes([0xC0 | noise.randrange(64)]) + noise.randbytes(60) for _ in range(3)])
             ports[1].arrive(*ports[1].sent[-3:])  # its own
             ports[1].arrive(*ports[0].sent[:: max(1, len(ports[0].sent) // 20)])  # again
@@ -286,19 +286,19 @@ def test_what_a_peer_makes_up_is_counted_and_ignored() -> None:
         liar.next_packet_number = 5000
         nothing = np.empty((1, 0), np.uint8)
         made_up = [
-            liar.seal(Kind.ACK, np.frombuffer(b"short", np.uint8).reshape(1, -1)),
+            liar.seal(DatagramKind.ACK, np.frombuffer(b"short", np.uint8).reshape(1, -1)),
             liar.seal(
-                Kind.ACK,
+                DatagramKind.ACK,
                 np.frombuffer(
                     b"".join(n.to_bytes(8) for n in (9999, 9999, 0, 0)) + bytes(4) + b"\x80", np.uint8
                 ).reshape(1, -1),
             ),
-            liar.seal(Kind.DATA, np.zeros((2, 100), np.uint8), 2**62),
-            liar.seal(Kind.DATA, np.zeros((2, 100), np.uint8), 2**63 - 10),
+            liar.seal(DatagramKind.DATA, np.zeros((2, 100), np.uint8), 2**62),
+            liar.seal(DatagramKind.DATA, np.zeros((2, 100), np.uint8), 2**63 - 10),
             liar.seal(0xFF, nothing),
-            liar.seal(Kind.FIN, nothing, 2**62),
-            liar.seal(Kind.FIN, nothing, 3),
-            liar.seal(Kind.DATA, np.empty((3, 0), np.uint8), 50),
+            liar.seal(DatagramKind.FIN, nothing, 2**62),
+            liar.seal(DatagramKind.FIN, nothing, 3),
+            liar.seal(DatagramKind.DATA, np.empty((3, 0), np.uint8), 50),
         ]
         for rows in made_up:
             ports[1].arrive(*[row.tobytes() for row in rows])

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from duetlink.compute.operations.allow_lists.allowed import IN_PLACE, libraries, read_list
-from duetlink.compute.operations.allow_lists.rules import Plan
+from duetlink.compute.operations.allow_lists.rules import ArgumentRules
 from duetlink.errors import OperationRefused
 
 # Some of their objects can be called, and are data none the less: modules, kernels, links, scorers, splines.
@@ -21,7 +21,7 @@ _MOST_DEPTH = 10
 
 
 def check_functions(
-    operation: str, plan: Plan, arguments: Sequence[Any], keywords: Mapping[str, Any]
+    operation: str, plan: ArgumentRules, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
     """Raise OperationRefused where a function, or the name of one, is given and may not be."""
     given = [*_functions(arguments, 0), *_functions(keywords, 0)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from duetlink.compute.operations.allow_lists.allowed import IN_PLACE, read_list
 from duetlink.compute.operations.allow_lists.callbacks import check_functions, is_function
-from duetlink.compute.operations.allow_lists.rules import ITEM_TYPES, Plan, plan_of
+from duetlink.compute.operations.allow_lists.rules import ITEM_TYPES, ArgumentRules, plan_of
 from duetlink.errors import OperationRefused
 
 _PLAIN = frozenset({int, float, bool, complex, str, bytes, type(None), slice, type(...)})
@@ -68,7 +68,9 @@ def _is_looked_at(kind: type, example: Any) -> bool:
     return is_function(example) or _is_bare_column(kind) or _is_module(kind)
 
 
-def _check_all(operation: str, plan: Plan, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+def _check_all(
+    operation: str, plan: ArgumentRules, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> None:
     if plan.needed is not None and len(arguments) + len(keywords) < plan.needed[0]:
         raise OperationRefused(f"{operation} takes {plan.needed[0]} arguments here: {plan.needed[1]}")
     check_functions(operation, plan, arguments, keywords)
@@ -93,13 +95,13 @@ def _check_all(operation: str, plan: Plan, arguments: Sequence[Any], keywords: M
 # -- by name -----------------------------------------------------------------------------------------------
 
 
-def _check_keyword(operation: str, plan: Plan, name: str, value: Any) -> None:
+def _check_keyword(operation: str, plan: ArgumentRules, name: str, value: Any) -> None:
     if name.startswith("_") and name not in read_list("guards")["private"]:
         raise OperationRefused(f"{operation}: {name}= is not for callers")
     _check_value(operation, plan, name.rpartition("__")[2] if plan.library == "sklearn" else name, value)
 
 
-def _check_value(operation: str, plan: Plan, name: str, value: Any) -> None:
+def _check_value(operation: str, plan: ArgumentRules, name: str, value: Any) -> None:
     if name in ITEM_TYPES:
         _check_item_type(operation, value)
     rule = plan.rules.get(name)

@@ -49,7 +49,7 @@ def _holds_text(value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ArgumentRules:
     """What is looked at in the arguments of an operation."""
 
     library: str
@@ -62,7 +62,7 @@ class Plan:
 
 
 @functools.cache
-def plan_of(operation: str, kind: type) -> Plan:
+def plan_of(operation: str, kind: type) -> ArgumentRules:
     """The rules for an operation of the lists whose first argument is a `kind`."""
     tables = read_list("guards")
     library = library_of(operation, kind)
@@ -78,4 +78,4 @@ def plan_of(operation: str, kind: type) -> Plan:
         ((table["arguments"], table["why"]) for table in tables["needed"] if operation in table["for"]), None
     )
     free = operation in tables["functions"]["free_keywords"]
-    return Plan(library, names, named, rules, watched, needed, free)
+    return ArgumentRules(library, names, named, rules, watched, needed, free)

@@ -12,7 +12,7 @@ from duetlink.compute.operations.sizes.mask import LENGTHS, has_counts, has_poin
 
 
 @dataclass(slots=True)
-class Call:
+class MockCall:
     """An operation with its arguments, among them pointers, and what it has made of their mocks."""
 
     operation: str
@@ -74,4 +74,4 @@ def _positional(operation: str, kind: type) -> Sequence[str]:
     return parameters(operation, kind).positional
 
 
-Rule = Callable[[Call], int]
+Rule = Callable[[MockCall], int]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from duetlink.compute.operations.sizes import arrays
-from duetlink.compute.operations.sizes.call import Call
+from duetlink.compute.operations.sizes.call import MockCall
 from duetlink.compute.operations.sizes.mask import (
     COLUMNS,
     EVERY,
@@ -67,7 +67,7 @@ def _is_pandas(mock: Any) -> bool:
     return type(mock).__module__.startswith("pandas") and hasattr(mock, "index") and hasattr(mock, "iloc")
 
 
-def alike(call: Call) -> int:
+def alike(call: MockCall) -> int:
     """Item by item, rows matched by their labels."""
     tables = [
         (mock, hidden_in(argument))
@@ -94,11 +94,11 @@ def alike(call: Call) -> int:
     return found
 
 
-def _mocks_by_name(call: Call) -> tuple[Any, ...]:
+def _mocks_by_name(call: MockCall) -> tuple[Any, ...]:
     return tuple(getattr(argument, "_mock", argument) for argument in call.keywords.values())
 
 
-def rowwise(call: Call) -> int:
+def rowwise(call: MockCall) -> int:
     """A row for each row of the first argument, with columns whose names follow from its columns and from
     constants.
     """
@@ -114,24 +114,24 @@ def rowwise(call: Call) -> int:
     return table(rows_hidden(hidden, ndim), columns, made, hidden & LABELS)
 
 
-def expanded(call: Call) -> int:
+def expanded(call: MockCall) -> int:
     """Rowwise, with a column for each value that there is, or part of a text."""
     return rowwise(call) | (COLUMNS | NAMES if ndim_of(call.made) == 2 else PUBLIC)
 
 
-def relabelled(call: Call) -> int:
+def relabelled(call: MockCall) -> int:
     """Rowwise, but what the rows are called, or in which order they stand, is another matter."""
     return rowwise(call) | LABELS
 
 
-def numbered(call: Call) -> int:
+def numbered(call: MockCall) -> int:
     """`reset_index`: rowwise, and the rows are counted from then on."""
     if len(call.arguments) > 1 or "level" in call.keywords:
         return relabelled(call)
     return rowwise(call) & ~LABELS
 
 
-def _named(call: Call) -> int:
+def _named(call: MockCall) -> int:
     """Whether a private text may have become the name of a column."""
     rest = (*call.arguments[1:], *call.keywords.values())
     if call.operation in (".add_prefix", ".add_suffix"):
@@ -148,12 +148,12 @@ def has_private_text(argument: Any) -> bool:
     return isinstance(getattr(argument, "_mock", None), str)
 
 
-def labelled(call: Call) -> int:
+def labelled(call: MockCall) -> int:
     """What is at a label: one row, or several where it is there twice."""
     return UNCOUNTED
 
 
-def transposed(call: Call) -> int:
+def transposed(call: MockCall) -> int:
     """Rows become columns: their labels become names, which are data unless they are counted."""
     mock, hidden = call.mocks[0], call.first
     if getattr(mock, "ndim", 1) == 1:
@@ -162,12 +162,12 @@ def transposed(call: Call) -> int:
     return arrays.reversed_axes(hidden & (ROWS | COLUMNS), 2) | names | LABELS
 
 
-def turned(call: Call) -> int:
+def turned(call: MockCall) -> int:
     """The axes of an array, or of a frame, in another order."""
     return transposed(call) if _is_pandas(call.mocks[0]) else arrays.turned(call)
 
 
-def first_rows(call: Call) -> int:
+def first_rows(call: MockCall) -> int:
     """So many rows as a constant says, or as there are."""
     if call.given("axis", default=0) not in (0, None, "index", "rows"):
         return EVERY
@@ -176,7 +176,7 @@ def first_rows(call: Call) -> int:
     return found | table(True, PUBLIC, ndim_of(call.made)) if has_pointers(rest) else found
 
 
-def fewer(call: Call) -> int:
+def fewer(call: MockCall) -> int:
     """Rows by what is in them; the columns are those of all frames that are given."""
     ndim = ndim_of(call.mocks[0])
     if call.given("axis", default=0) not in (0, "index", "rows"):
@@ -191,7 +191,7 @@ def fewer(call: Call) -> int:
     return table(True, found, ndim_of(call.made))
 
 
-def selected(call: Call) -> int:
+def selected(call: MockCall) -> int:
     """`select` of polars: an expression may make any number of rows, the name of a column does not."""
     names = [
         name for one in call.arguments[1:] for name in (one if isinstance(one, (list, tuple)) else (one,))
@@ -200,7 +200,7 @@ def selected(call: Call) -> int:
     return rowwise(call) if named and not call.keywords else fewer(call)
 
 
-def dropped(call: Call) -> int:
+def dropped(call: MockCall) -> int:
     """`drop`: columns by their names, or rows by their labels."""
     by_columns = "columns" in call.keywords or call.given("axis", default=0) in (1, "columns")
     if by_columns and "index" not in call.keywords:
@@ -210,7 +210,7 @@ def dropped(call: Call) -> int:
     return relabelled(call) if counted else fewer(call)
 
 
-def filtered(call: Call) -> int:
+def filtered(call: MockCall) -> int:
     """`filter` of pandas: columns by their names, or rows by their labels, which are data."""
     of_rows = ndim_of(call.mocks[0]) == 1 or call.given("axis") in (0, "index", "rows")
     if of_rows:
@@ -219,13 +219,13 @@ def filtered(call: Call) -> int:
     return hidden | COLUMNS if hidden & NAMES else hidden
 
 
-def by_columns(call: Call) -> int:
+def by_columns(call: MockCall) -> int:
     """What is made of a frame's columns, a row or a column for each."""
     hidden = columns_hidden(call.first, ndim_of(call.mocks[0]))
     return EVERY if hidden else PUBLIC
 
 
-def reduced(call: Call) -> int:
+def reduced(call: MockCall) -> int:
     """One item of many: of a frame one for each column, or for each row."""
     mock, made = call.mocks[0], call.made
     if has_pointers((call.arguments[1:], tuple(call.keywords.values()))):
@@ -247,7 +247,7 @@ def reduced(call: Call) -> int:
     return table(bool(columns & COLUMNS), PUBLIC, 1, LABELS if columns else PUBLIC)
 
 
-def joined(call: Call) -> int:
+def joined(call: MockCall) -> int:
     """`concat`: rows below each other, or columns beside each other with rows matched by their labels."""
     found = call.all
     axis = call.given("axis", default=0)
@@ -269,7 +269,7 @@ def joined(call: Call) -> int:
     return table(rows, columns, ndim_of(call.made))
 
 
-def built(call: Call) -> int:
+def built(call: MockCall) -> int:
     """A frame or series of what is given: as long as that is, where rows need not be matched."""
     parts: list[Any] = []
     for argument in call.arguments[:1]:
@@ -282,19 +282,19 @@ def built(call: Call) -> int:
     return LABELS if any(_is_pandas(mock) for mock, _ in tables) else PUBLIC
 
 
-def grouped(call: Call) -> int:
+def grouped(call: MockCall) -> int:
     """Groups by what is in the rows; their mask says of the columns and rows of the table as well."""
     hidden, ndim = call.first, ndim_of(call.mocks[0])
     members = MEMBERS if rows_hidden(hidden, ndim) else PUBLIC
     return columns_hidden(hidden, ndim) | ROWS | members
 
 
-def kept_groups(call: Call) -> int:
+def kept_groups(call: MockCall) -> int:
     """The same groups, of some columns."""
     return call.first
 
 
-def group_rows(call: Call) -> int:
+def group_rows(call: MockCall) -> int:
     """A row for each group, or for some rows of each."""
     made = ndim_of(call.made)
     if isinstance(call.made, (list, tuple)):
@@ -302,22 +302,22 @@ def group_rows(call: Call) -> int:
     return table(True, columns_hidden(call.first, 2) | _named(call), made)
 
 
-def member_rows(call: Call) -> int:
+def member_rows(call: MockCall) -> int:
     """A row for each row of the table that was grouped."""
     return table(bool(call.first & MEMBERS), columns_hidden(call.first, 2), ndim_of(call.made))
 
 
-def window_column(call: Call) -> int:
+def window_column(call: MockCall) -> int:
     """A column of a window over a frame."""
     return EVERY if call.lengths else call.first
 
 
-def carried(call: Call) -> int:
+def carried(call: MockCall) -> int:
     """What looks at the same rows in another way, such as `.str` or `.rolling(3)`."""
     return call.first
 
 
-def predicted(call: Call) -> int:
+def predicted(call: MockCall) -> int:
     """A row for each row of the data that an estimator is given."""
     if len(call.arguments) < 2:
         return EVERY
@@ -329,6 +329,6 @@ def predicted(call: Call) -> int:
     return (ROWS if rows else PUBLIC) | COLUMNS | NAMES | LABELS if made == 2 else EVERY
 
 
-def scaled(call: Call) -> int:
+def scaled(call: MockCall) -> int:
     """What has the shape of the data that an estimator is given."""
     return hidden_in(call.arguments[1]) if len(call.arguments) > 1 else EVERY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duetlink.compute.operations.sizes import arrays, frames
-from duetlink.compute.operations.sizes.call import Call
+from duetlink.compute.operations.sizes.call import MockCall
 from duetlink.compute.operations.sizes.frames import is_counted, ndim_of
 from duetlink.compute.operations.sizes.mask import (
     COLUMNS,
@@ -27,7 +27,7 @@ from duetlink.compute.operations.sizes.mask import (
 _TENSORS = "duetlink.duet.asking.pointers.tensor"  # whose mocks are pointers to tensors
 
 
-def taken(call: Call) -> int:
+def taken(call: MockCall) -> int:
     """`target[key]`."""
     target, key = call.mocks[0], call.arguments[1]
     module = type(target).__module__
@@ -66,7 +66,7 @@ def _is_mask(key: Any) -> bool:
     )
 
 
-def _of_frame(call: Call, key: Any) -> int:
+def _of_frame(call: MockCall, key: Any) -> int:
     hidden, made = call.first, ndim_of(call.made)
     rows, columns = rows_hidden(hidden, 2), columns_hidden(hidden, 2)
     mock = getattr(key, "_mock", key)
@@ -89,7 +89,7 @@ def _of_frame(call: Call, key: Any) -> int:
     return table(rows, PUBLIC if made == 2 and isinstance(key, list) else columns, made, labels)
 
 
-def _can_count(call: Call) -> bool:
+def _can_count(call: MockCall) -> bool:
     return is_counted(call.mocks[0], call.first)
 
 
@@ -97,7 +97,7 @@ def _is_numbers(key: slice) -> bool:
     return all(part is None or type(part) is int for part in (key.start, key.stop, key.step))
 
 
-def _of_series(call: Call, target: Any, key: Any) -> int:
+def _of_series(call: MockCall, target: Any, key: Any) -> int:
     if type(target).__module__.startswith("polars"):
         return _by_place(call.first, 1, key)
     if type(key) is slice:
@@ -109,7 +109,7 @@ def _of_series(call: Call, target: Any, key: Any) -> int:
     return LABELS if is_counted(target, call.first) else 1 | LABELS
 
 
-def _by_label(call: Call, target: Any, key: Any) -> int:
+def _by_label(call: MockCall, target: Any, key: Any) -> int:
     """`.loc[rows, columns]`; the mask of `.loc` is that of the table."""
     hidden, ndim = call.first, ndim_of(target)
     by_row, by_column = key if type(key) is tuple and len(key) == 2 and ndim == 2 else (key, slice(None))
@@ -198,7 +198,7 @@ def _by_mask(hidden: int, ndim: int, parts: tuple[Any, ...]) -> int:
     return 1 << left | (hidden & ((1 << left) - 1))
 
 
-def after_writing(call: Call) -> int:
+def after_writing(call: MockCall) -> int:
     """The mask of `target` after `target[key] = value`, or after another change of it."""
     hidden, target = call.first, call.mocks[0]
     kind = type(target).__name__

@@ -8,7 +8,7 @@ from typing import Any
 
 from duetlink.compute.operations.allow_lists.allowed import AGGREGATE, ELEMENTWISE, Allowed, read_list
 from duetlink.compute.operations.sizes import arrays, frames, keys
-from duetlink.compute.operations.sizes.call import Call, Rule
+from duetlink.compute.operations.sizes.call import MockCall, Rule
 from duetlink.compute.operations.sizes.mask import (
     EVERY,
     LABELS,
@@ -90,7 +90,7 @@ def hidden_after(
     is_quick = rule in _PUBLIC_OF_PUBLIC and not isinstance(made, (str, bytes))
     if is_quick and _is_public(arguments) and _is_public(keywords.values()):
         return PUBLIC
-    call = Call(operation, arguments, keywords, mocks, made)
+    call = MockCall(operation, arguments, keywords, mocks, made)
     hidden = rule(call)
     if isinstance(made, (str, bytes)):
         hidden = EVERY  # whatever it is an item of
@@ -161,7 +161,9 @@ def hidden_then(
     table = getattr(changed, "_table", None)
     if table is not None:  # what was changed is `.loc` of it
         table._hidden = keys.rows_after(mocks[0], table._hidden, arguments[1])
-    elif (hidden := keys.after_writing(Call(operation, arguments, keywords, mocks, None))) != changed._hidden:
+    elif (
+        hidden := keys.after_writing(MockCall(operation, arguments, keywords, mocks, None))
+    ) != changed._hidden:
         changed._hidden = hidden
 
 

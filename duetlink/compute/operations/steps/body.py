@@ -63,7 +63,7 @@ class Body(NamedTuple):
     words: list[Words]  # of each value
 
 
-class Draw(NamedTuple):
+class StepSeeds(NamedTuple):
     """Which random numbers a step gets."""
 
     seed: int | None
@@ -77,7 +77,7 @@ class BodyStep(NamedTuple):
     arguments: list[Any]
     keywords: dict[str, Any]
     records: bool  # whether torch records gradients
-    draw: Draw | None
+    draw: StepSeeds | None
     settings: Settings = ()
 
 
@@ -162,13 +162,13 @@ def step_of(raw: Any) -> BodyStep:
     raise RemoteProtocolError("a step is no list of an operation, its arguments, named ones, and modes")
 
 
-def _draw(told: Any) -> Draw:
+def _draw(told: Any) -> StepSeeds:
     if type(told) is list and len(told) == 2:
         seed, number = told
         if (seed is None or (type(seed) is int and -(1 << 63) <= seed < 1 << 64)) and (
             type(number) is int and 0 <= number < MAX_DRAWS
         ):
-            return Draw(seed, number)
+            return StepSeeds(seed, number)
     raise RemoteProtocolError("a draw is no seed with a number")
 
 

@@ -21,7 +21,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from duetlink.compute.operations.steps.body import Draw
+from duetlink.compute.operations.steps.body import StepSeeds
 from duetlink.compute.operations.steps.kinds import (
     BACK,
     CHANGES_FIRST,
@@ -46,7 +46,7 @@ class Slice:
     references: array[int]
     values: dict[int, LoggedValue]  # by the number of what a step "value" refers to
     targets: tuple[int, ...]
-    draws: dict[int, Draw]  # of the steps that may draw random numbers
+    draws: dict[int, StepSeeds]  # of the steps that may draw random numbers
 
     @property
     def target(self) -> int:

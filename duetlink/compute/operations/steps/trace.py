@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from duetlink.compute.operations.allow_lists.settings import Settings, settings_of
 from duetlink.compute.operations.steps import body
-from duetlink.compute.operations.steps.body import Draw
+from duetlink.compute.operations.steps.body import StepSeeds
 from duetlink.compute.operations.steps.effects import may_draw
 from duetlink.compute.operations.steps.kinds import (
     BACK,
@@ -91,7 +91,7 @@ class Trace:
         self.sharing = Partition()
         self.graph = Partition()  # merged wherever `sharing` is
         self.values: dict[int, LoggedValue] = {}
-        self.draws: dict[int, Draw] = {}  # of the steps that may draw random numbers
+        self.draws: dict[int, StepSeeds] = {}  # of the steps that may draw random numbers
         # What a graph reads without being connected to it: a step, a node of the graph, a node of the data.
         self.inputs: tuple[array[int], array[int], array[int]] = (array("q"), array("i"), array("i"))
         # of each node that stands for its class: it may have the memory of gradients, to which steps add
@@ -108,9 +108,9 @@ class Trace:
         self._known: dict[str, tuple[int, bool, bool]] = {}
         self._gradients = True
         self._settings: Settings = ()  # of the step at hand
-        self._draw = Draw(None, 0)  # the next one
+        self._draw = StepSeeds(None, 0)  # the next one
         self._last = 0  # references, before the step at hand
-        self._next_modes: tuple[bool, Draw] | None = None  # behind a whole program
+        self._next_modes: tuple[bool, StepSeeds] | None = None  # behind a whole program
         self._texts_bytes = 0  # of all that is held in other objects than numbers
         self._is_full = False
 
@@ -170,7 +170,7 @@ class Trace:
                 if operation == GRAD and arguments:
                     self._gradients = arguments[0] is True
                 elif operation in SEEDS and len(arguments) == 1 and type(arguments[0]) is int:
-                    self._draw = Draw(arguments[0], 0)
+                    self._draw = StepSeeds(arguments[0], 0)
                 elif operation == DROP:
                     for dropped in arguments:
                         if type(dropped) is int:
@@ -234,7 +234,7 @@ class Trace:
         keywords: dict[str, Any],
         values: Sequence[LoggedValue],
         opened: dict[int, int],
-        draw: Draw | None = None,
+        draw: StepSeeds | None = None,
         *,
         draws: bool = False,
     ) -> None:
@@ -260,7 +260,7 @@ class Trace:
         operation: str,
         arguments: list[Any],
         keywords: dict[str, Any],
-        draw: Draw | None,
+        draw: StepSeeds | None,
         *,
         draws: bool,
     ) -> None:
@@ -302,7 +302,7 @@ class Trace:
             self.draws[time] = draw
         elif draws and may:
             self.draws[time] = self._draw
-            self._draw = Draw(self._draw.seed, self._draw.number + 1)
+            self._draw = StepSeeds(self._draw.seed, self._draw.number + 1)
         self.kinds.append(kind)
         self.results.append(node)
         self.shape_numbers.append(number)

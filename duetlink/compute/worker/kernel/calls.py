@@ -22,7 +22,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class PendingCommand:
     """One command. Whoever has sent it may have given it up: then `reply` is cancelled."""
 
     number: int
@@ -34,9 +34,9 @@ class Call:
 class Calls:
     """In the order that they were sent, which is the order that they are answered in."""
 
-    def __init__(self, on_late: Callable[[Call], None]) -> None:
+    def __init__(self, on_late: Callable[[PendingCommand], None]) -> None:
         self._on_late = on_late
-        self._waiting: deque[Call] = deque()
+        self._waiting: deque[PendingCommand] = deque()
         self._made = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -54,27 +54,27 @@ class Calls:
             raise LocalProtocolError(f"{MAX_CALLS} calls wait for the room already")
         return self._made + 1
 
-    def add(self, number: int, timeout_s: float, *, memory: bool = False) -> Call:
+    def add(self, number: int, timeout_s: float, *, memory: bool = False) -> PendingCommand:
         """A call that was sent just now."""
         assert number == self._made + 1
         self._made = number
-        call = Call(number, timeout_s, memory, asyncio.get_running_loop().create_future())
+        call = PendingCommand(number, timeout_s, memory, asyncio.get_running_loop().create_future())
         self._waiting.append(call)
         if len(self._waiting) == 1:
             self._await_first()
         return call
 
-    def is_first(self, call: Call) -> bool:
+    def is_first(self, call: PendingCommand) -> bool:
         """Whether the room is at it."""
         return bool(self._waiting) and self._waiting[0] is call
 
-    def first(self, number: object) -> Call:
+    def first(self, number: object) -> PendingCommand:
         """The one that the room is at. Raises RemoteProtocolError where it has another number."""
         if not self._waiting or type(number) is not int or number != self._waiting[0].number:
             raise RemoteProtocolError("it answers what it was not asked")
         return self._waiting[0]
 
-    def answer(self, call: Call, outcome: Reply | Exception) -> None:
+    def answer(self, call: PendingCommand, outcome: Reply | Exception) -> None:
         """The first call is done; the room is at the next one from now on."""
         assert self.is_first(call)
         self._waiting.popleft()

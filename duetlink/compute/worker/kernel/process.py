@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from duetlink.base.events import RoomEnded, RoomRefused, RoomStarted, Word, emit
 from duetlink.compute.worker.kernel import endings, usage
-from duetlink.compute.worker.kernel.calls import Call, Calls, Reply
+from duetlink.compute.worker.kernel.calls import Calls, PendingCommand, Reply
 from duetlink.compute.worker.kernel.channel import Channel
 from duetlink.compute.worker.kernel.endings import Ending
 from duetlink.compute.worker.kernel.ready import Process, taken
@@ -271,7 +271,7 @@ class Room:
         assert self._ending is not None
         return (WorkLimit if self._ending.is_limit else WorkerUnavailable)(self._ending.why)
 
-    def _late(self, call: Call) -> None:
+    def _late(self, call: PendingCommand) -> None:
         # this loop may have stood still for longer than the room took
         if self._channel is not None:
             self._channel.drain()

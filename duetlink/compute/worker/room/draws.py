@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Self
 
-from duetlink.compute.operations.steps.body import Draw
+from duetlink.compute.operations.steps.body import StepSeeds
 
 _ENTROPY = "numpy.random.bit_generator"
 _SEED_BYTES = 4  # NumPy takes 32 bits
@@ -52,7 +52,7 @@ class Draws:
             self._system = None
         seed_by_system()
 
-    def seed(self, draw: Draw) -> None:
+    def seed(self, draw: StepSeeds) -> None:
         """Let a step draw what it is to draw."""
         begin = f"salt {self._salt}" if draw.seed is None else f"seed {draw.seed}"
         self._seed(f"{begin} {draw.number}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from duetlink.data.codecs.base import TENSOR, Array, Bound, Codec
 from duetlink.data.codecs.element import Element
-from duetlink.data.codecs.lossy.levels import Quantised, dequantise, quantise, step_bound
+from duetlink.data.codecs.lossy.levels import QuantisedBlocks, dequantise, quantise, step_bound
 from duetlink.data.codecs.lossy.numbers import FLOATS, Floats, computed_in, from_floats, to_floats
 from duetlink.data.codecs.lossy.sections import Sections, pack
 
@@ -50,14 +50,16 @@ class BlockCodec(Codec):
         quantised = self._unpack(Sections(payload), -(-items // self.block), computed_in(element))
         return from_floats(dequantise(quantised, items), element).reshape(shape)
 
-    def _pack(self, quantised: Quantised) -> bytes:
+    def _pack(self, quantised: QuantisedBlocks) -> bytes:
         return pack(quantised.steps, self._stored(quantised.multiples), quantised.kept)
 
-    def _unpack(self, sections: Sections, blocks: int, dtype: np.dtype[np.floating[Any]]) -> Quantised:
+    def _unpack(self, sections: Sections, blocks: int, dtype: np.dtype[np.floating[Any]]) -> QuantisedBlocks:
         steps = sections.take(dtype, blocks)
         kept = int(np.isnan(steps).sum())
         multiples = self._loaded(sections, (blocks - kept) * self.block).reshape(-1, self.block)
-        found = Quantised(steps, multiples, sections.take(dtype, kept * self.block).reshape(-1, self.block))
+        found = QuantisedBlocks(
+            steps, multiples, sections.take(dtype, kept * self.block).reshape(-1, self.block)
+        )
         sections.end()
         return found
 

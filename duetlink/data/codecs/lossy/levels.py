@@ -25,7 +25,7 @@ _ARITHMETIC = 2.0**-21
 
 
 @dataclass(frozen=True, slots=True)
-class Quantised:
+class QuantisedBlocks:
     """Blocks after quantisation."""
 
     steps: Floats  # (blocks,); NaN: kept
@@ -33,7 +33,7 @@ class Quantised:
     kept: Floats  # (blocks that are kept, block)
 
 
-def quantise(floats: Floats, block: int, levels: int, rounding: Rounding) -> Quantised:
+def quantise(floats: Floats, block: int, levels: int, rounding: Rounding) -> QuantisedBlocks:
     """(n,) numbers as ceil(n / block) blocks. `rounding` must not move a number by more than 1."""
     blocks = _blocks(floats, block)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -47,10 +47,10 @@ def quantise(floats: Floats, block: int, levels: int, rounding: Rounding) -> Qua
     divisors = np.where(steps[usable] == 0, 1, steps[usable]).astype(blocks.dtype)
     multiples = rounding(blocks / divisors[:, None])
     np.clip(multiples, -levels, levels, out=multiples)
-    return Quantised(steps, multiples.astype(np.int8), kept)
+    return QuantisedBlocks(steps, multiples.astype(np.int8), kept)
 
 
-def dequantise(quantised: Quantised, count: int) -> Floats:
+def dequantise(quantised: QuantisedBlocks, count: int) -> Floats:
     """The first `count` numbers of the blocks."""
     steps = quantised.steps
     kept = np.isnan(steps)

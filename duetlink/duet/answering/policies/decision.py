@@ -15,7 +15,7 @@ from duetlink.duet.answering.policies.code_pattern import code_fits, is_whole
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE, OUTDATED, Policy, outdated_code, short_digest
 from duetlink.duet.answering.policies.usage import Usage
-from duetlink.duet.display import Shown, Table
+from duetlink.duet.display import Displayed, Table
 
 WAIT = "wait"  # no policy matches: the request waits for the person
 
@@ -29,7 +29,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Decision(Shown):
+class Decision(Displayed):
     """Which policy answers a request, and why none before it does. Those behind it are not in `verdicts`."""
 
     policy: Policy | None

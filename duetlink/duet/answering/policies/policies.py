@@ -15,14 +15,14 @@ from duetlink.duet.answering.policies.decision import Decision
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy
 from duetlink.duet.answering.policies.replay import Replay, replay
-from duetlink.duet.display import Shown, Table
+from duetlink.duet.display import Displayed, Table
 from duetlink.errors import SettingError
 
 if TYPE_CHECKING:
     from duetlink.duet.answering.requests import Request
 
 
-class Policies(Sequence[Policy], Shown):
+class Policies(Sequence[Policy], Displayed):
     """The policies of this duet, in the order in which they are looked at. The first that matches a request
     answers it; where none does, it waits for the person. What a person has granted stays granted.
 

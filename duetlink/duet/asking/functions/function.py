@@ -43,7 +43,7 @@ class Function:
         """What the owner gets to read."""
         return Code(shown_source(self._source.text))
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Call:
+    def __call__(self, *arguments: Any, **keywords: Any) -> LocalCall:
         """Run it with mocks in place of pointers, and with copies of values.
 
         Raises:
@@ -59,13 +59,13 @@ class Function:
         submission = Submission(
             self._source.name, self._source.text, call, tuple(taken.inputs), mock, shown=tuple(taken.shown)
         )
-        return Call(submission, self._workbench)
+        return LocalCall(submission, self._workbench)
 
     def __repr__(self) -> str:
         return f"<function {self._source.name}, to be run at the owner: call it to run it on mocks>"
 
 
-class Call:
+class LocalCall:
     """A function with its arguments: what it has made of mocks, and `submit`, which asks for what it makes of
     the real data.
     """

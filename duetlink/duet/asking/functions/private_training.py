@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from duetlink.compute.operations.function import check_letters, check_source
-from duetlink.duet.asking.functions.function import Call, Function
+from duetlink.duet.asking.functions.function import Function, LocalCall
 from duetlink.duet.asking.functions.source import Source
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class RemoteTraining:
         self._training = training
         self._workbench = workbench
 
-    def fit(self, x: Any, y: Any, *, epochs: int = 1) -> Call:
+    def fit(self, x: Any, y: Any, *, epochs: int = 1) -> LocalCall:
         """Train on mocks here at once, and return what can be submitted: `.submit(reason, dp=(epsilon,
         delta))` asks the owner for the `state_dict` of a model that was trained on the real rows.
 

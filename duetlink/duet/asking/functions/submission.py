@@ -25,7 +25,7 @@ from duetlink.net.flight.body import Outgoing
 from duetlink.net.link.link import Link
 
 if TYPE_CHECKING:
-    from duetlink.duet.asking.mocks.rehearsal import Shown
+    from duetlink.duet.asking.mocks.rehearsal import ShownResult
     from duetlink.duet.asking.pointers.workbench import Workbench
 
 MAX_VALUE_BYTES = 64 * 1024 * 1024  # of one argument that is a value of this side's
@@ -50,7 +50,7 @@ class Arguments:
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
         self.inputs: list[Any] = []  # pointers to assets, programs that make results, and values
-        self.shown: list[Shown] = []
+        self.shown: list[ShownResult] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._kept: list[Any] = []  # alive, so that what `id` says stays true
 
@@ -132,7 +132,7 @@ class Submission:
     inputs: tuple[Any, ...]
     mock: Any
     claim: Claim | None = None
-    shown: tuple[Shown, ...] = ()  # what the session showed of the results among its inputs
+    shown: tuple[ShownResult, ...] = ()  # what the session showed of the results among its inputs
 
     @contextlib.asynccontextmanager
     async def offered(self, link: Link) -> AsyncIterator[pb.Job]:

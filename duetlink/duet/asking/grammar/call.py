@@ -14,7 +14,7 @@ from duetlink.duet.asking.recording.program import Program, mock_of
 from duetlink.errors import OperationRefused
 
 
-class Call(NamedTuple):
+class ParsedCall(NamedTuple):
     """One operation, as it is named on the wire, with its arguments, which may be calls themselves."""
 
     operation: str
@@ -25,7 +25,7 @@ class Call(NamedTuple):
 def done_here(tree: Any, allowed: Allowed) -> Any:
     """What a tree makes of local objects. Raises OperationRefused: something in it is in no list."""
 
-    def do(call: Call, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+    def do(call: ParsedCall, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         operation = call.operation
         if operation[0] not in ".@":
             return allowed.function(operation).call(*arguments, **keywords)
@@ -43,7 +43,7 @@ def recorded(tree: Any, program: Program) -> Any:
         Exception: what the library raises for the mocks.
     """
 
-    def do(call: Call, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+    def do(call: ParsedCall, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         operation = call.operation
         if operation[0] not in ".@":
             return program.call(operation, program.allowed.function(operation).call, arguments, keywords)
@@ -72,8 +72,8 @@ def _checked(operation: str, target: Any, allowed: Allowed) -> str:
     return name
 
 
-def _walked(tree: Any, do: Callable[[Call, tuple[Any, ...], Mapping[str, Any]], Any]) -> Any:
-    if isinstance(tree, Call):
+def _walked(tree: Any, do: Callable[[ParsedCall, tuple[Any, ...], Mapping[str, Any]], Any]) -> Any:
+    if isinstance(tree, ParsedCall):
         arguments = tuple(_walked(argument, do) for argument in tree.arguments)
         keywords = {name: _walked(argument, do) for name, argument in tree.keywords.items()}
         return do(tree, arguments, keywords)

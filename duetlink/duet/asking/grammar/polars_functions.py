@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from duetlink.duet.asking.grammar.call import Call
+from duetlink.duet.asking.grammar.call import ParsedCall
 from duetlink.duet.asking.grammar.polars_node import OWN, WRITES_FUNCTIONS, opened, snake, span, unknown
 from duetlink.duet.asking.grammar.polars_table import GROUPS, LINES, SPACES
 from duetlink.duet.asking.grammar.polars_types import UNITS, zone_of
@@ -90,19 +90,19 @@ class Functions(Values):
             for name, has in (("lower_bound", "has_min"), ("upper_bound", "has_max"))
             if options[has]
         }
-        return Call(".clip", inputs[:1], named)
+        return ParsedCall(".clip", inputs[:1], named)
 
     def correlation(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         kind, inside = opened(options["method"])
         if kind == "Covariance":
-            return Call("polars.cov", inputs, {"ddof": inside})
+            return ParsedCall("polars.cov", inputs, {"ddof": inside})
         if kind == "SpearmanRank":
-            return Call("polars.corr", inputs, {"method": "spearman", "propagate_nans": inside})
-        return Call("polars.corr", inputs, {"method": kind.lower()})
+            return ParsedCall("polars.corr", inputs, {"method": "spearman", "propagate_nans": inside})
+        return ParsedCall("polars.corr", inputs, {"method": kind.lower()})
 
     def fill_null(self, inputs: tuple[Any, ...], options: Any) -> Any:
         kind, limit = opened(options)
-        return Call(".fill_null", inputs, {"strategy": kind.lower(), "limit": limit})
+        return ParsedCall(".fill_null", inputs, {"strategy": kind.lower(), "limit": limit})
 
     def format(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         text, end = "", 0
@@ -110,16 +110,16 @@ class Functions(Values):
         for place in options["insertions"]:
             text += pieces[end:place].decode() + "{}"
             end = place
-        return Call("polars.format", (text + pieces[end:].decode(), *inputs))
+        return ParsedCall("polars.format", (text + pieces[end:].decode(), *inputs))
 
     def negate(self, inputs: tuple[Any, ...], options: Any) -> Any:
-        return Call("operator.neg", inputs)
+        return ParsedCall("operator.neg", inputs)
 
     def random(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         kind, inside = opened(options["method"])
         if kind == "Shuffle":
-            return Call(".shuffle", inputs, {"seed": options["seed"]})
-        return Call(
+            return ParsedCall(".shuffle", inputs, {"seed": options["seed"]})
+        return ParsedCall(
             ".sample",
             inputs[:1],
             {
@@ -131,14 +131,16 @@ class Functions(Values):
         )
 
     def replace_text(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        strings = Call("@str", inputs[:1])
+        strings = ParsedCall("@str", inputs[:1])
         if options["n"] == -1:
-            return Call(".replace_all", (strings, *inputs[1:]), {"literal": options["literal"]})
-        return Call(".replace", (strings, *inputs[1:]), {"n": options["n"], "literal": options["literal"]})
+            return ParsedCall(".replace_all", (strings, *inputs[1:]), {"literal": options["literal"]})
+        return ParsedCall(
+            ".replace", (strings, *inputs[1:]), {"n": options["n"], "literal": options["literal"]}
+        )
 
     def set_operation(self, inputs: tuple[Any, ...], options: Any) -> Any:
         kind, _ = opened(options)
-        return Call(f".set_{snake(kind)}", (Call("@list", inputs[:1]), *inputs[1:]))
+        return ParsedCall(f".set_{snake(kind)}", (ParsedCall("@list", inputs[:1]), *inputs[1:]))
 
     def rolled(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         kind, inside = opened(options["function"])
@@ -151,8 +153,10 @@ class Functions(Values):
                 "min_samples": inside["corr_cov_options"]["min_periods"],
             }
             if inside["is_corr"]:
-                return Call("polars.rolling_corr", inputs, named)
-            return Call("polars.rolling_cov", inputs, named | {"ddof": inside["corr_cov_options"]["ddof"]})
+                return ParsedCall("polars.rolling_corr", inputs, named)
+            return ParsedCall(
+                "polars.rolling_cov", inputs, named | {"ddof": inside["corr_cov_options"]["ddof"]}
+            )
         named = _of_window(how["fn_params"]) | {
             "window_size": how["window_size"],
             "min_samples": how["min_periods"],
@@ -160,7 +164,7 @@ class Functions(Values):
         }
         if how["weights"] is not None:
             named["weights"] = how["weights"]
-        return Call(f".rolling_{snake(kind)}", inputs, named)
+        return ParsedCall(f".rolling_{snake(kind)}", inputs, named)
 
     def rolled_by(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         how = options["options"]
@@ -169,29 +173,29 @@ class Functions(Values):
             "min_samples": how["min_periods"],
             "closed": how["closed_window"].lower(),
         }
-        return Call(f".rolling_{snake(options['function_by'])}", inputs, named)
+        return ParsedCall(f".rolling_{snake(options['function_by'])}", inputs, named)
 
     def top(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        return Call(".bottom_k" if options["descending"] else ".top_k", inputs)
+        return ParsedCall(".bottom_k" if options["descending"] else ".top_k", inputs)
 
     def top_by(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         column, k, *by = inputs
-        return Call(".top_k_by", (column, by, k), {"reverse": options["descending"]})
+        return ParsedCall(".top_k_by", (column, by, k), {"reverse": options["descending"]})
 
     def select_fields(self, inputs: tuple[Any, ...], options: Any) -> Any:
-        structs = Call("@struct", inputs[:1])
+        structs = ParsedCall("@struct", inputs[:1])
         kind, (first, second) = opened(options)
         if kind == "Union" and first == "Empty":
-            return Call(".field", (structs, *opened(second)[1]["names"]))
+            return ParsedCall(".field", (structs, *opened(second)[1]["names"]))
         if kind == "Union" and first == {"Union": ["Empty", "Wildcard"]}:
-            return Call(".unnest", (structs,))
+            return ParsedCall(".unnest", (structs,))
         raise unknown("the choice of fields")
 
     def strptime(self, inputs: tuple[Any, ...], options: list[Any]) -> Any:
         how = {name: options[1][name] for name in ("strict", "exact", "cache")}
-        strings = Call("@str", inputs[:1])
+        strings = ParsedCall("@str", inputs[:1])
         named = how | {"ambiguous": inputs[1]}
-        return Call(".strptime", (strings, self.type(options[0]), options[1]["format"]), named)
+        return ParsedCall(".strptime", (strings, self.type(options[0]), options[1]["format"]), named)
 
 
 _FUNCTIONS: Mapping[str, Callable[[Functions, tuple[Any, ...], Any], Any]] = {
@@ -212,12 +216,12 @@ _FUNCTIONS: Mapping[str, Callable[[Functions, tuple[Any, ...], Any], Any]] = {
 }
 
 
-def _method(path: str, inputs: list[Any], named: dict[str, Any]) -> Call:
+def _method(path: str, inputs: list[Any], named: dict[str, Any]) -> ParsedCall:
     if path.startswith("polars."):
-        return Call(path, tuple(inputs), named)
+        return ParsedCall(path, tuple(inputs), named)
     space, _, name = path.rpartition(".")
-    first = Call(f"@{space}", (inputs[0],)) if space else inputs[0]
-    return Call(f".{name}", (first, *inputs[1:]), named)
+    first = ParsedCall(f"@{space}", (inputs[0],)) if space else inputs[0]
+    return ParsedCall(f".{name}", (first, *inputs[1:]), named)
 
 
 def _of_window(written: Any) -> dict[str, Any]:

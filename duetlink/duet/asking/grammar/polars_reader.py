@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from duetlink.duet.asking.grammar.call import Call
+from duetlink.duet.asking.grammar.call import ParsedCall
 from duetlink.duet.asking.grammar.polars_functions import Functions
 from duetlink.duet.asking.grammar.polars_node import OWN, WRITES_FUNCTIONS, opened, snake, span, unknown
 from duetlink.duet.asking.grammar.polars_table import OPERATORS
@@ -32,23 +32,23 @@ class Reader(Functions):
         operation = OPERATORS.get(node["op"])
         if operation is None:
             raise unknown(f"the operator {node['op']!r}")
-        return Call(operation, (self.expression(node["left"]), self.expression(node["right"])))
+        return ParsedCall(operation, (self.expression(node["left"]), self.expression(node["right"])))
 
     def alias(self, node: list[Any]) -> Any:
-        return Call(".alias", (self.expression(node[0]), node[1]))
+        return ParsedCall(".alias", (self.expression(node[0]), node[1]))
 
     def keep_name(self, node: Any) -> Any:
-        return Call(".keep", (Call("@name", (self.expression(node),)),))
+        return ParsedCall(".keep", (ParsedCall("@name", (self.expression(node),)),))
 
     def renamed(self, node: dict[str, Any]) -> Any:
         kind, inside = opened(node["function"])
-        names = Call("@name", (self.expression(node["expr"]),))
+        names = ParsedCall("@name", (self.expression(node["expr"]),))
         if kind in ("Prefix", "Suffix"):
-            return Call(f".{kind.lower()}", (names, inside))
+            return ParsedCall(f".{kind.lower()}", (names, inside))
         if kind in ("ToUppercase", "ToLowercase"):
-            return Call(f".{snake(kind)}", (names,))
+            return ParsedCall(f".{snake(kind)}", (names,))
         if kind == "Replace":
-            return Call(
+            return ParsedCall(
                 ".replace", (names, inside["pattern"], inside["value"]), {"literal": inside["literal"]}
             )
         raise OperationRefused(OWN) if kind in ("Map", "Python") else unknown(f"the renaming {kind!r}")
@@ -63,20 +63,20 @@ class Reader(Functions):
             "NonStrict": {"strict": False},
             "Overflowing": {"wrap_numerical": True},
         }[node["options"]]
-        return Call(".cast", (self.expression(node["expr"]), self.type(node["dtype"])), options)
+        return ParsedCall(".cast", (self.expression(node["expr"]), self.type(node["dtype"])), options)
 
     def ternary(self, node: dict[str, Any]) -> Any:
-        when = Call("polars.when", (self.expression(node["predicate"]),))
-        then = Call(".then", (when, self.expression(node["truthy"])))
-        return Call(".otherwise", (then, self.expression(node["falsy"])))
+        when = ParsedCall("polars.when", (self.expression(node["predicate"]),))
+        then = ParsedCall(".then", (when, self.expression(node["truthy"])))
+        return ParsedCall(".otherwise", (then, self.expression(node["falsy"])))
 
     def aggregate(self, node: Any) -> Any:
         kind, inside = opened(node)
         if kind in ("Std", "Var"):
-            return Call(f".{kind.lower()}", (self.expression(inside[0]),), {"ddof": inside[1]})
+            return ParsedCall(f".{kind.lower()}", (self.expression(inside[0]),), {"ddof": inside[1]})
         if kind == "Quantile":  # in versions before 2
             inputs = self._all([inside["expr"], inside["quantile"]])
-            return Call(".quantile", inputs, {"interpolation": snake(inside["method"])})
+            return ParsedCall(".quantile", inputs, {"interpolation": snake(inside["method"])})
         options = {}
         if isinstance(inside, dict) and "input" in inside:
             options = {name: option for name, option in inside.items() if name != "input"}
@@ -86,11 +86,11 @@ class Reader(Functions):
             name = "len"
         if kind in ("Min", "Max") and options.pop("propagate_nans"):
             name = f"nan_{name}"
-        return Call(f".{name}", (self.expression(inside),), options)
+        return ParsedCall(f".{name}", (self.expression(inside),), options)
 
     def sort(self, node: dict[str, Any]) -> Any:
         options = node["options"]
-        return Call(
+        return ParsedCall(
             ".sort",
             (self.expression(node["expr"]),),
             {"descending": options["descending"], "nulls_last": options["nulls_last"]},
@@ -98,25 +98,25 @@ class Reader(Functions):
 
     def sort_by(self, node: dict[str, Any]) -> Any:
         options = node["sort_options"]
-        return Call(
+        return ParsedCall(
             ".sort_by",
             (self.expression(node["expr"]), *self._all(node["by"])),
             {name: options[name] for name in ("descending", "nulls_last", "multithreaded", "maintain_order")},
         )
 
     def filter(self, node: dict[str, Any]) -> Any:
-        return Call(".filter", (self.expression(node["input"]), self.expression(node["by"])))
+        return ParsedCall(".filter", (self.expression(node["input"]), self.expression(node["by"])))
 
     def gather(self, node: dict[str, Any]) -> Any:
         name = ".get" if node["returns_scalar"] else ".gather"
         options = {"null_on_oob": True} if node.get("null_on_oob") else {}
-        return Call(name, (self.expression(node["expr"]), self.expression(node["idx"])), options)
+        return ParsedCall(name, (self.expression(node["expr"]), self.expression(node["idx"])), options)
 
     def slice(self, node: dict[str, Any]) -> Any:
-        return Call(".slice", self._all([node["input"], node["offset"], node["length"]]))
+        return ParsedCall(".slice", self._all([node["input"], node["offset"], node["length"]]))
 
     def explode(self, node: dict[str, Any]) -> Any:
-        return Call(".explode", (self.expression(node["input"]),), node.get("options", {}))
+        return ParsedCall(".explode", (self.expression(node["input"]),), node.get("options", {}))
 
     def over(self, node: dict[str, Any]) -> Any:
         mapping = {"GroupsToRows": "group_to_rows"}.get(node["mapping"], node["mapping"].lower())
@@ -125,7 +125,7 @@ class Reader(Functions):
             order, how = node["order_by"]
             options |= {"order_by": self.expression(order)}
             options |= {name: how[name] for name in ("descending", "nulls_last")}
-        return Call(".over", self._all([node["function"], *node["partition_by"]]), options)
+        return ParsedCall(".over", self._all([node["function"], *node["partition_by"]]), options)
 
     def window(self, node: dict[str, Any]) -> Any:
         """What older versions, such as 1.33, write of `over` and `rolling`."""
@@ -136,7 +136,7 @@ class Reader(Functions):
 
     def rolling(self, node: dict[str, Any]) -> Any:
         index = node["index_column"]
-        return Call(
+        return ParsedCall(
             ".rolling",
             (self.expression(node["function"]),),
             {
@@ -149,34 +149,34 @@ class Reader(Functions):
 
     def each_list(self, node: dict[str, Any]) -> Any:
         """What is done within each list."""
-        lists = Call("@list", (self.expression(node["expr"]),))
+        lists = ParsedCall("@list", (self.expression(node["expr"]),))
         kind, inside = opened(node["evaluation"])
         if node["variant"] == "ListAgg":
-            return Call(".agg", (lists, self.expression(node["evaluation"])))
+            return ParsedCall(".agg", (lists, self.expression(node["evaluation"])))
         if node["variant"] == "List" and kind == "Filter" and inside["input"] == {"Column": ""}:
-            return Call(".filter", (lists, self.expression(inside["by"])))
+            return ParsedCall(".filter", (lists, self.expression(inside["by"])))
         if node["variant"] == "List" and kind == "Function" and inside["input"] == ["Element"]:
             kind, options = opened(inside["function"])
             if kind == "Reverse":
-                return Call(".reverse", (lists,))
+                return ParsedCall(".reverse", (lists,))
             if kind == "Unique":
-                return Call(".unique", (lists,), {"maintain_order": options})
+                return ParsedCall(".unique", (lists,), {"maintain_order": options})
         raise OperationRefused("list.eval is in no list; use list.agg, list.filter, or explode and group_by")
 
     def with_fields(self, node: dict[str, Any]) -> Any:
         if node["variant"] != "WithFields":
             raise unknown(f"what is done with fields, {node['variant']},")
-        structs = Call("@struct", (self.expression(node["expr"]),))
-        return Call(".with_fields", (structs, *self._all(node["evaluation"])))
+        structs = ParsedCall("@struct", (self.expression(node["expr"]),))
+        return ParsedCall(".with_fields", (structs, *self._all(node["evaluation"])))
 
     def field(self, node: Any) -> Any:
-        return Call("polars.field", (node,))
+        return ParsedCall("polars.field", (node,))
 
     def length(self, node: Any) -> Any:
-        return Call("polars.len")
+        return ParsedCall("polars.len")
 
     def element(self, node: Any) -> Any:
-        return Call("polars.element")
+        return ParsedCall("polars.element")
 
 
 _Read = Callable[[Reader, Any], Any]

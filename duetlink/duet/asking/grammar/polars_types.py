@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetlink.duet.asking.grammar.call import Call
+from duetlink.duet.asking.grammar.call import ParsedCall
 from duetlink.errors import OperationRefused
 
 UNITS = {"Nanoseconds": "ns", "Microseconds": "us", "Milliseconds": "ms"}
@@ -28,21 +28,26 @@ def type_of(written: Any, strings: Any) -> Any:
         if kind == "Literal":  # where the type could also follow from an expression
             return type_of(inside, strings)
         if kind == "Datetime":
-            return Call("polars.Datetime", (UNITS[inside[0]], zone_of(inside[1])))
+            return ParsedCall("polars.Datetime", (UNITS[inside[0]], zone_of(inside[1])))
         if kind == "Duration":
-            return Call("polars.Duration", (UNITS[inside],))
+            return ParsedCall("polars.Duration", (UNITS[inside],))
         if kind == "Decimal":
-            return Call("polars.Decimal", tuple(inside))
+            return ParsedCall("polars.Decimal", tuple(inside))
         if kind == "List":
-            return Call("polars.List", (type_of(inside, strings),))
+            return ParsedCall("polars.List", (type_of(inside, strings),))
         if kind == "Array":
-            return Call("polars.Array", (type_of(inside[0], strings), inside[1]))
+            return ParsedCall("polars.Array", (type_of(inside[0], strings), inside[1]))
         if kind == "Enum":
-            return Call("polars.Enum", (strings(inside["strings"]),))
+            return ParsedCall("polars.Enum", (strings(inside["strings"]),))
         if kind == "Struct":
-            return Call(
+            return ParsedCall(
                 "polars.Struct",
-                ([Call("polars.Field", (part["name"], type_of(part["dtype"], strings))) for part in inside],),
+                (
+                    [
+                        ParsedCall("polars.Field", (part["name"], type_of(part["dtype"], strings)))
+                        for part in inside
+                    ],
+                ),
             )
     raise OperationRefused(
         f"the column type {str(written)[:80]} is not known here; make the expression by "

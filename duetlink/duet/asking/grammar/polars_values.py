@@ -7,7 +7,7 @@ import decimal
 import re
 from typing import Any
 
-from duetlink.duet.asking.grammar.call import Call
+from duetlink.duet.asking.grammar.call import ParsedCall
 from duetlink.duet.asking.grammar.polars_node import opened, series_of, snake, unknown
 from duetlink.duet.asking.grammar.polars_types import type_of, zone_of
 
@@ -25,16 +25,16 @@ class Values:
         self._not_finite = not_finite
 
     def column(self, name: str) -> Any:
-        return Call("polars.col", (name,))
+        return ParsedCall("polars.col", (name,))
 
     def selector(self, node: Any) -> Any:
         """As columns, which take operators as columns do."""
         kind, inside = opened(node)
         if kind == "ByName" and inside["strict"]:
-            return Call("polars.col", (inside["names"],))
+            return ParsedCall("polars.col", (inside["names"],))
         if kind == "Matches" and inside[0] == "^" and inside[-1] == "$":
-            return Call("polars.col", (inside,))
-        return Call(".as_expr", (self._selected(node),))
+            return ParsedCall("polars.col", (inside,))
+        return ParsedCall(".as_expr", (self._selected(node),))
 
     def selection(self, node: Any) -> Any:
         """The tree of a selector, which stays one. Raises OperationRefused."""
@@ -50,21 +50,25 @@ class Values:
         """As a selector, of which others can be made."""
         kind, inside = opened(node)
         if kind == "Wildcard":
-            return Call("polars.selectors.all")
+            return ParsedCall("polars.selectors.all")
         if kind == "ByName":
-            return Call("polars.selectors.by_name", tuple(inside["names"]), {"require_all": inside["strict"]})
+            return ParsedCall(
+                "polars.selectors.by_name", tuple(inside["names"]), {"require_all": inside["strict"]}
+            )
         if kind == "ByIndex":
-            return Call("polars.selectors.by_index", (inside["indices"],), {"require_all": inside["strict"]})
+            return ParsedCall(
+                "polars.selectors.by_index", (inside["indices"],), {"require_all": inside["strict"]}
+            )
         if kind == "Matches":
-            return Call("polars.selectors.matches", (inside,))
+            return ParsedCall("polars.selectors.matches", (inside,))
         if kind in _JOINED:
-            return Call(_JOINED[kind], tuple(map(self._selected, inside)))
+            return ParsedCall(_JOINED[kind], tuple(map(self._selected, inside)))
         if kind == "ByDType":
             kind, inside = opened(inside)
             if kind == "AnyOf":
-                return Call("polars.selectors.by_dtype", ([self.type(part) for part in inside],))
+                return ParsedCall("polars.selectors.by_dtype", ([self.type(part) for part in inside],))
             if kind in ("Datetime", "Duration") or kind in _BY_KIND:
-                return Call(f"polars.selectors.{snake(kind)}")
+                return ParsedCall(f"polars.selectors.{snake(kind)}")
         raise unknown(f"the selector {kind!r}")
 
     def literal(self, node: Any) -> Any:
@@ -80,7 +84,7 @@ class Values:
         raise unknown(f"the value {kind!r}")
 
     def _lit(self, value: Any, dtype: Any = None) -> Any:
-        return Call("polars.lit", (value,), {} if dtype is None else {"dtype": dtype})
+        return ParsedCall("polars.lit", (value,), {} if dtype is None else {"dtype": dtype})
 
     def _number(self, written: Any) -> Any:
         return self._not_finite if written is None else written

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownResult:
     """What this session shows of a result, as it was when that was asked for."""
 
     program: Program
@@ -66,7 +66,7 @@ class Rehearsals:
         self._running: set[asyncio.Task[Any]] = set()
         self._warned: set[str] = set()
 
-    def shown(self, program: Program, mock: Any, *, sizes_are_fixed: bool) -> Shown | None:
+    def shown(self, program: Program, mock: Any, *, sizes_are_fixed: bool) -> ShownResult | None:
         """What the session's `mock` of a result is now, to be compared; None: it is no value, or a large one.
         Any thread may call.
         """
@@ -81,14 +81,14 @@ class Rehearsals:
             return None
         # copied: the session goes on
         body = memoryview(b"".join(encoded.segments))
-        return Shown(program, body, encoded.summary.kind, encoded.summary.detail, sizes_are_fixed)
+        return ShownResult(program, body, encoded.summary.kind, encoded.summary.detail, sizes_are_fixed)
 
     def expect(self) -> None:
         """Results may be asked for soon."""
         if self._settings.check_on_mocks:
             rooms.warm()
 
-    async def check(self, *several: Shown) -> None:
+    async def check(self, *several: ShownResult) -> None:
         """Return when each program alone makes what the session shows, or when that cannot be found out.
 
         Raises:
@@ -97,7 +97,7 @@ class Rehearsals:
         for shown in several:
             await self._check(shown)
 
-    async def _check(self, shown: Shown) -> None:
+    async def _check(self, shown: ShownResult) -> None:
         """For one of them.
 
         Raises:
@@ -167,7 +167,7 @@ def _threads() -> int:
     return torch.get_num_threads() if torch is not None else os.cpu_count() or 1
 
 
-def _compared(shown: Shown, made: Encoded | Fault, pin: Pin) -> str:
+def _compared(shown: ShownResult, made: Encoded | Fault, pin: Pin) -> str:
     """What differs, in words; empty: nothing that is to be the same. Raises RemoteProtocolError,
     WorkerUnavailable: that cannot be found out.
     """

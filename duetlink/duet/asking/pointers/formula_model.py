@@ -61,7 +61,7 @@ class FormulaModels:
         subset = options.pop("subset", None)
         if subset is not None:
             frame = frame.loc[subset]
-        return _made(program, name, self._kind, Call(options.pop("formula"), frame, variables, options))
+        return _made(program, name, self._kind, ModelCall(options.pop("formula"), frame, variables, options))
 
     def __repr__(self) -> str:
         return f"<{self._kind.__name__} by a formula, at the owner>"
@@ -75,7 +75,7 @@ def _bound(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> d
     return {**bound.pop("kwargs", {}), **bound}
 
 
-class Call:
+class ModelCall:
     """What a model is made from."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Call:
         self.options = options
 
 
-def _made(program: Program, name: str, kind: type, call: Call) -> OfFormula:
+def _made(program: Program, name: str, kind: type, call: ModelCall) -> OfFormula:
     options = call.options
     grouped = kind.__name__ in ("GEE", "MixedLM")
     drop = options.get("missing", "none" if kind.__name__ == "MixedLM" else "drop") == "drop"
@@ -113,7 +113,7 @@ def _made(program: Program, name: str, kind: type, call: Call) -> OfFormula:
     return OfFormula(model, design)
 
 
-def _take_groups(program: Program, kind: type, call: Call, drop: bool) -> None:
+def _take_groups(program: Program, kind: type, call: ModelCall, drop: bool) -> None:
     """Columns that these models take by their names, and the random effects of a mixed model."""
     options, frame = call.options, call.frame
     group = options.get("groups")

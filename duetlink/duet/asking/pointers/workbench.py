@@ -19,7 +19,7 @@ from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.data import values
 from duetlink.duet.asking.mocks.agreement import Mates
 from duetlink.duet.asking.mocks.mock_tensors import plain
-from duetlink.duet.asking.mocks.rehearsal import Rehearsals, Shown
+from duetlink.duet.asking.mocks.rehearsal import Rehearsals, ShownResult
 from duetlink.duet.asking.mocks.revisions import Revision, Revisions
 from duetlink.duet.asking.mocks.unaltered import unaltered
 from duetlink.duet.asking.pointers.remote import Remote, Result
@@ -210,7 +210,7 @@ class Workbench:
             revision.hidden = hidden_of_asset(self.mock(info), info.detail, info.size_bytes)
         return revision.hidden
 
-    def shown(self, remote: Remote, program: Canonical) -> Shown | None:
+    def shown(self, remote: Remote, program: Canonical) -> ShownResult | None:
         """What this session shows of a result, to be compared with what its program makes alone; None where
         there is nothing to be found out, since nothing was cut out of what is recorded, or no way to.
         """

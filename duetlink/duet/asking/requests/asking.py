@@ -22,7 +22,7 @@ from duetlink.duet.asking.requests.own_requests import (
     FAILED,
     PENDING,
     WITHDRAWN,
-    Record,
+    OwnRequestRecord,
 )
 from duetlink.duet.display import visible
 from duetlink.duet.objects import program_body
@@ -85,7 +85,7 @@ class Question:
         self.check = check  # what is to have come to its end before the value is handed out
         self.log = JobLog()  # what it prints, as far as its owner lets that out
         self.request_id = secrets.token_bytes(REQUEST_ID_BYTES)
-        self.record = Record(asset.name, reason)
+        self.record = OwnRequestRecord(asset.name, reason)
         self.transfer: Transfer | None = None
         self.answered: asyncio.Future[pb.Answer] = asyncio.get_running_loop().create_future()
 
@@ -112,7 +112,7 @@ class Asking:
         self._sink = sink
         self._link: Link | None = None
         self._open: dict[bytes, Question] = {}
-        self.records: deque[Record] = deque(maxlen=_KEPT_RECORDS)
+        self.records: deque[OwnRequestRecord] = deque(maxlen=_KEPT_RECORDS)
         self._asked = 0
         self._closed: LinkClosed | None = None
         self._closed_words = ""
@@ -175,7 +175,7 @@ class Asking:
         self._settle(record, COMPLETE)
         return value
 
-    def _settle(self, record: Record, state: str, words: str = "") -> None:
+    def _settle(self, record: OwnRequestRecord, state: str, words: str = "") -> None:
         record.settle(state, words)
         self._sink.changed()
 

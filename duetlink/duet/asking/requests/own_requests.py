@@ -19,7 +19,7 @@ def _now() -> datetime.datetime:
 
 
 @dataclass(slots=True)
-class Record:
+class OwnRequestRecord:
     """One request of this side, without its value. Written on the loop thread only."""
 
     name: str  # of an asset; of a result, as this side calls it, then as its owner does: a line of Python
@@ -41,7 +41,7 @@ class Record:
 class OwnRequest:
     """One request of this side's: what it asks for, and what became of it."""
 
-    def __init__(self, record: Record, thread: LoopThread) -> None:
+    def __init__(self, record: OwnRequestRecord, thread: LoopThread) -> None:
         self._record = record
         self._thread = thread
 

@@ -17,7 +17,7 @@ from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.execution.frame import Piece
 from duetlink.groups.collectives.execution.names import Names
 from duetlink.groups.collectives.execution.work import Work
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Send
+from duetlink.groups.collectives.schedules.schedule import How, Receive, ScheduleRound, SendBlock
 from duetlink.groups.links.transport import Message, Transport
 
 # Parts under way at once: while one is added, others are sent and received.
@@ -75,7 +75,7 @@ class Walk:
             for receive in round_.receives:
                 await self._receive(part, receive)
 
-    async def _send_all(self, part: int, round_: Round) -> None:
+    async def _send_all(self, part: int, round_: ScheduleRound) -> None:
         if len(round_.sends) < 2:
             for send in round_.sends:
                 await self._send(part, send)
@@ -88,7 +88,7 @@ class Walk:
                 sending.cancel()
             await asyncio.gather(*sends, return_exceptions=True)
 
-    async def _send(self, part: int, send: Send) -> None:
+    async def _send(self, part: int, send: SendBlock) -> None:
         work, engine = self._work, self._engine
         for start, stop in work.given_layout.pieces(part, send.blocks):
             body = await self._body(work.given[start:stop])

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from duetlink.errors import RemoteProtocolError
-from duetlink.groups.collectives.schedules.schedule import How, Round, Schedule
+from duetlink.groups.collectives.schedules.schedule import How, Schedule, ScheduleRound
 
 # Python's work for one frame at both ends, as measured on loopback.
 FRAME_S = 100e-6
@@ -113,7 +113,7 @@ def predicted_s(schedules: Sequence[Schedule], size_bytes: float, parts: int, co
 
 
 def _after(
-    rounds: Sequence[Round], block_bytes: float, ready: list[float], busy_s: list[float], costs: Costs
+    rounds: Sequence[ScheduleRound], block_bytes: float, ready: list[float], busy_s: list[float], costs: Costs
 ) -> list[float]:
     """When each member has ended a round. Adds to `busy_s` what the round takes of each one's time."""
     sent = list(ready)

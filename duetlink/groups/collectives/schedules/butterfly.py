@@ -7,7 +7,7 @@ no power of two, the first n - 2^k pairs of neighbours fold into one member each
 
 from __future__ import annotations
 
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Schedule, Send
+from duetlink.groups.collectives.schedules.schedule import How, Receive, Schedule, ScheduleRound, SendBlock
 
 _WHOLE = (0,)
 
@@ -17,19 +17,19 @@ def all_reduce(rank: int, size: int, root: int = 0) -> Schedule:
     power = 1 << (size.bit_length() - 1)
     folded = size - power  # pairs (0, 1), (2, 3), …: the even one stands for both
     # the fold and the unfold are rounds only where somebody folds
-    first, last = (Round(), Round()) if folded else (None, None)
-    middle = [Round() for _ in range(power.bit_length() - 1)]
+    first, last = (ScheduleRound(), ScheduleRound()) if folded else (None, None)
+    middle = [ScheduleRound() for _ in range(power.bit_length() - 1)]
     if rank < 2 * folded and rank % 2:
-        first = Round(sends=(Send(rank - 1, _WHOLE),))
-        last = Round(receives=(Receive(rank - 1, _WHOLE),))
+        first = ScheduleRound(sends=(SendBlock(rank - 1, _WHOLE),))
+        last = ScheduleRound(receives=(Receive(rank - 1, _WHOLE),))
     else:
         if rank < 2 * folded:
-            first = Round(receives=(Receive(rank + 1, _WHOLE, How.RIGHT),))
-            last = Round(sends=(Send(rank + 1, _WHOLE),))
+            first = ScheduleRound(receives=(Receive(rank + 1, _WHOLE, How.RIGHT),))
+            last = ScheduleRound(sends=(SendBlock(rank + 1, _WHOLE),))
         number = rank // 2 if rank < 2 * folded else rank - folded
         for index in range(len(middle)):
             other = number ^ (1 << index)
             partner = 2 * other if other < folded else other + folded
             how = How.LEFT if other < number else How.RIGHT
-            middle[index] = Round((Send(partner, _WHOLE),), (Receive(partner, _WHOLE, how),))
+            middle[index] = ScheduleRound((SendBlock(partner, _WHOLE),), (Receive(partner, _WHOLE, how),))
     return Schedule(1, tuple(round_ for round_ in (first, *middle, last) if round_ is not None))

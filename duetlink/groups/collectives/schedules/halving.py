@@ -10,14 +10,21 @@ A member thinks of the blocks relative to itself: block i is the one of the memb
 
 from __future__ import annotations
 
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Schedule, Send, modulo
+from duetlink.groups.collectives.schedules.schedule import (
+    How,
+    Receive,
+    Schedule,
+    ScheduleRound,
+    SendBlock,
+    modulo,
+)
 
 
 def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
     """After the rounds each member owns the sum of the block of its number: each is summed by one owner."""
     rounds = (
-        Round(
-            (Send((rank + half) % size, modulo(rank + half, whole - half, size)),),
+        ScheduleRound(
+            (SendBlock((rank + half) % size, modulo(rank + half, whole - half, size)),),
             (Receive((rank - half) % size, modulo(rank, whole - half, size), How.RIGHT),),
         )
         for half, whole in _spans(size)
@@ -28,8 +35,8 @@ def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
 def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
     """Each begins with the block of its number."""
     rounds = (
-        Round(
-            (Send((rank - half) % size, modulo(rank, whole - half, size)),),
+        ScheduleRound(
+            (SendBlock((rank - half) % size, modulo(rank, whole - half, size)),),
             (Receive((rank + half) % size, modulo(rank + half, whole - half, size)),),
         )
         for half, whole in reversed(_spans(size))

@@ -5,7 +5,7 @@ Sums and copies go over one member, the root (a star); what differs from member 
 
 from __future__ import annotations
 
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Schedule, Send
+from duetlink.groups.collectives.schedules.schedule import How, Receive, Schedule, ScheduleRound, SendBlock
 
 
 def _others(rank: int, size: int) -> list[int]:
@@ -15,40 +15,42 @@ def _others(rank: int, size: int) -> list[int]:
 def reduce(rank: int, size: int, root: int = 0) -> Schedule:
     """The root receives from all and adds: its own part first, then the others' by rank."""
     if rank != root:
-        return Schedule(1, (Round(sends=(Send(root, (0,)),)),))
-    return Schedule(1, (Round(receives=tuple(Receive(of, (0,), How.RIGHT) for of in _others(rank, size))),))
+        return Schedule(1, (ScheduleRound(sends=(SendBlock(root, (0,)),)),))
+    return Schedule(
+        1, (ScheduleRound(receives=tuple(Receive(of, (0,), How.RIGHT) for of in _others(rank, size))),)
+    )
 
 
 def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
     """The root sends to all."""
     if rank != root:
-        return Schedule(1, (Round(receives=(Receive(root, (0,)),)),))
-    return Schedule(1, (Round(sends=tuple(Send(to, (0,)) for to in _others(rank, size))),))
+        return Schedule(1, (ScheduleRound(receives=(Receive(root, (0,)),)),))
+    return Schedule(1, (ScheduleRound(sends=tuple(SendBlock(to, (0,)) for to in _others(rank, size))),))
 
 
 def gather(rank: int, size: int, root: int = 0) -> Schedule:
     """Each sends its block to the root."""
     if rank != root:
-        return Schedule(size, (Round(sends=(Send(root, (rank,)),)),))
-    return Schedule(size, (Round(receives=tuple(Receive(of, (of,)) for of in _others(rank, size))),))
+        return Schedule(size, (ScheduleRound(sends=(SendBlock(root, (rank,)),)),))
+    return Schedule(size, (ScheduleRound(receives=tuple(Receive(of, (of,)) for of in _others(rank, size))),))
 
 
 def scatter(rank: int, size: int, root: int = 0) -> Schedule:
     """The root sends to each its block."""
     if rank != root:
-        return Schedule(size, (Round(receives=(Receive(root, (rank,)),)),))
-    return Schedule(size, (Round(sends=tuple(Send(to, (to,)) for to in _others(rank, size))),))
+        return Schedule(size, (ScheduleRound(receives=(Receive(root, (rank,)),)),))
+    return Schedule(size, (ScheduleRound(sends=tuple(SendBlock(to, (to,)) for to in _others(rank, size))),))
 
 
 def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
     """Each sends its block to all."""
     others = _others(rank, size)
-    sends = tuple(Send(to, (rank,)) for to in others)
-    return Schedule(size, (Round(sends, tuple(Receive(of, (of,)) for of in others)),))
+    sends = tuple(SendBlock(to, (rank,)) for to in others)
+    return Schedule(size, (ScheduleRound(sends, tuple(Receive(of, (of,)) for of in others)),))
 
 
 def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
     """Each sends every block to its owner, who adds: its own part first, then the others' by rank."""
     others = _others(rank, size)
-    sends = tuple(Send(to, (to,)) for to in others)
-    return Schedule(size, (Round(sends, tuple(Receive(of, (rank,), How.RIGHT) for of in others)),))
+    sends = tuple(SendBlock(to, (to,)) for to in others)
+    return Schedule(size, (ScheduleRound(sends, tuple(Receive(of, (rank,), How.RIGHT) for of in others)),))

@@ -5,14 +5,14 @@ Thakur, Rabenseifner and Gropp (2005), section 4.3 (long messages): every block 
 
 from __future__ import annotations
 
-from duetlink.groups.collectives.schedules.schedule import Receive, Round, Schedule, Send
+from duetlink.groups.collectives.schedules.schedule import Receive, Schedule, ScheduleRound, SendBlock
 
 
 def all_to_all(rank: int, size: int, root: int = 0) -> Schedule:
     """Sends read what is given, receives write what is taken: two arrays of `size` blocks."""
     rounds = (
-        Round(
-            (Send((rank + index) % size, ((rank + index) % size,)),),
+        ScheduleRound(
+            (SendBlock((rank + index) % size, ((rank + index) % size,)),),
             (Receive((rank - index) % size, ((rank - index) % size,)),),
         )
         for index in range(1, size)

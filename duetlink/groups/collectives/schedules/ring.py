@@ -7,7 +7,7 @@ block is summed by one owner, in the order of the ring, so that all members have
 
 from __future__ import annotations
 
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Schedule, Send
+from duetlink.groups.collectives.schedules.schedule import How, Receive, Schedule, ScheduleRound, SendBlock
 
 
 def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
@@ -23,27 +23,27 @@ def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
 def reduce(rank: int, size: int, root: int = 0) -> Schedule:
     """Sum each block at its owner, who sends it to the root."""
     if rank == root:
-        last = Round(receives=tuple(Receive(of, (of,)) for of in range(size) if of != root))
+        last = ScheduleRound(receives=tuple(Receive(of, (of,)) for of in range(size) if of != root))
     else:
-        last = Round(sends=(Send(root, (rank,)),))
+        last = ScheduleRound(sends=(SendBlock(root, (rank,)),))
     return reduce_scatter(rank, size).then(Schedule(size, (last,)))
 
 
 def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
     """A chain: each passes the whole array on. Cut into many parts, all links are busy at once."""
     place = (rank - root) % size
-    rounds = [Round() for _ in range(size - 1)]
+    rounds = [ScheduleRound() for _ in range(size - 1)]
     if place > 0:
-        rounds[place - 1] = Round(receives=(Receive((rank - 1) % size, (0,)),))
+        rounds[place - 1] = ScheduleRound(receives=(Receive((rank - 1) % size, (0,)),))
     if place < size - 1:
-        rounds[place] = Round(sends=(Send((rank + 1) % size, (0,)),))
+        rounds[place] = ScheduleRound(sends=(SendBlock((rank + 1) % size, (0,)),))
     return Schedule(1, tuple(rounds))
 
 
 def _around(rank: int, size: int, first: int, how: How) -> Schedule:
     rounds = (
-        Round(
-            (Send((rank + 1) % size, ((first - index) % size,)),),
+        ScheduleRound(
+            (SendBlock((rank + 1) % size, ((first - index) % size,)),),
             (Receive((rank - 1) % size, ((first - index - 1) % size,), how),),
         )
         for index in range(size - 1)

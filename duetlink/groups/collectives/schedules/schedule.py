@@ -23,7 +23,7 @@ class How(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendBlock:
     """Send these blocks to that member."""
 
     to: int
@@ -40,10 +40,10 @@ class Receive:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ScheduleRound:
     """The sends come first: they carry what the blocks were before the round."""
 
-    sends: tuple[Send, ...] = ()
+    sends: tuple[SendBlock, ...] = ()
     receives: tuple[Receive, ...] = ()
 
 
@@ -52,7 +52,7 @@ class Schedule:
     """The rounds of one member, and into how many blocks the array is cut."""
 
     blocks: int
-    rounds: tuple[Round, ...]
+    rounds: tuple[ScheduleRound, ...]
 
     def then(self, later: Schedule) -> Schedule:
         """One after the other."""
@@ -76,8 +76,8 @@ def relabel(schedule: Schedule, order: Sequence[int]) -> Schedule:
         return tuple(order[block] for block in blocks) if own else blocks
 
     rounds = (
-        Round(
-            tuple(Send(order[step.to], renamed(step.blocks)) for step in round_.sends),
+        ScheduleRound(
+            tuple(SendBlock(order[step.to], renamed(step.blocks)) for step in round_.sends),
             tuple(Receive(order[step.of], renamed(step.blocks), step.how) for step in round_.receives),
         )
         for round_ in schedule.rounds

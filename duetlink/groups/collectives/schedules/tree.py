@@ -7,7 +7,14 @@ v + m - 1, so that what is gathered for a subtree lies together.
 
 from __future__ import annotations
 
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Schedule, Send, modulo
+from duetlink.groups.collectives.schedules.schedule import (
+    How,
+    Receive,
+    Schedule,
+    ScheduleRound,
+    SendBlock,
+    modulo,
+)
 
 
 def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
@@ -41,8 +48,8 @@ def _over(rank: int, size: int, root: int, *, down: bool, whole: bool, how: How 
         to, of = (child, parent) if down else (parent, child)
         blocks = (0,) if whole else _subtree(rank if child is None else child, size, root, bit)
         rounds.append(
-            Round(
-                () if to is None else (Send(to, blocks),),
+            ScheduleRound(
+                () if to is None else (SendBlock(to, blocks),),
                 () if of is None else (Receive(of, blocks, how),),
             )
         )

@@ -30,7 +30,7 @@ from duetlink.groups.collectives.execution.layout import Whole
 from duetlink.groups.collectives.execution.operation import Operation
 from duetlink.groups.collectives.execution.work import Work
 from duetlink.groups.collectives.schedules import algorithms
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Round, Schedule, Send
+from duetlink.groups.collectives.schedules.schedule import How, Receive, Schedule, ScheduleRound, SendBlock
 from duetlink.groups.collectives.values.flat import FlatOperations, Manner
 
 _STEP = struct.Struct("<BQ")
@@ -50,15 +50,17 @@ def star(rank: int, gives: Sequence[bool], adder: int, root: int) -> Schedule:
     """All that give, but the root, send to the adder; it adds in the order of the ranks and sends the sum to
     the root, who adds its own. Members that neither give nor add do nothing."""
     givers = [giver for giver, has_value in enumerate(gives) if has_value and giver != root]
-    first, second = Round(), Round()
+    first, second = ScheduleRound(), ScheduleRound()
     if rank == adder:
         hows = [How.REPLACE] + [How.RIGHT] * len(givers)
-        first = Round(receives=tuple(Receive(of, (0,), how) for of, how in zip(givers, hows, strict=False)))
-        second = Round(sends=(Send(root, (0,)),) if givers else ())
+        first = ScheduleRound(
+            receives=tuple(Receive(of, (0,), how) for of, how in zip(givers, hows, strict=False))
+        )
+        second = ScheduleRound(sends=(SendBlock(root, (0,)),) if givers else ())
     elif rank == root:
-        second = Round(receives=(Receive(adder, (0,), How.RIGHT),) if givers else ())
+        second = ScheduleRound(receives=(Receive(adder, (0,), How.RIGHT),) if givers else ())
     elif gives[rank]:
-        first = Round(sends=(Send(adder, (0,)),))
+        first = ScheduleRound(sends=(SendBlock(adder, (0,)),))
     return Schedule(1, (first, second))
 
 

@@ -22,7 +22,7 @@ from duetlink.data.codecs.integers.floats import floats, unfloats
 from duetlink.data.codecs.support import Places, nonzero
 from duetlink.errors import UnsupportedValue
 from duetlink.groups.collectives.execution.elements import Array
-from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats
+from duetlink.groups.collectives.sums.base import SumJob, SumReport, check_floats
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 
 NAME = "agreed"
@@ -49,7 +49,7 @@ def check(codec: str, element: Element, op: str) -> None:
     density_in(codec)
 
 
-async def run(job: Job, memory: Array | None = None) -> SumReport:
+async def run(job: SumJob, memory: Array | None = None) -> SumReport:
     """The sum of the chosen rows; all other items become 0.
 
     `memory`, of the array's form, is added to the array before, and has what was left out afterwards.
@@ -90,7 +90,7 @@ def chosen_places(products: Array, items: int, density: float) -> Places:
     return places[places < items]
 
 
-def _products(job: Job, seed: int) -> Array:
+def _products(job: SumJob, seed: int) -> Array:
     """Of each row of the array, filled up with zeros, with the vectors of that seed."""
     vectors = np.random.default_rng(seed).standard_normal((ROW_ITEMS, VECTORS)).astype(np.float32)
     values = floats(job.array, job.element)

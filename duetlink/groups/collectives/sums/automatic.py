@@ -30,7 +30,7 @@ from duetlink.errors import SettingError
 from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.planning.choice import Choice, Explanation
 from duetlink.groups.collectives.sums import integers
-from duetlink.groups.collectives.sums.base import Job, SumReport
+from duetlink.groups.collectives.sums.base import SumJob, SumReport
 from duetlink.groups.collectives.sums.sampling import SAMPLE_BYTES, density_of, sample_of, support_of
 from duetlink.groups.collectives.sums.union import DENSE_FROM, sum_of_union, union_of_supports
 
@@ -140,7 +140,7 @@ class _Course:
         self.seconds = {way: seconds for way, seconds in self.seconds.items() if way == self.way}
 
 
-async def run(job: Job) -> SumReport:
+async def run(job: SumJob) -> SumReport:
     """The dense sum's bits, by the way that is predicted, or was measured, to be the quickest."""
     choice = job.flat.choice
     size_bytes = job.array.nbytes
@@ -163,16 +163,16 @@ async def run(job: Job) -> SumReport:
     return replace(report, predicted_s=course.times_s)
 
 
-async def _dense(job: Job, course: _Course) -> SumReport:
+async def _dense(job: SumJob, course: _Course) -> SumReport:
     return await job.dense(course.why + _THEREFORE["dense"])
 
 
-async def _integers(job: Job, course: _Course) -> SumReport:
+async def _integers(job: SumJob, course: _Course) -> SumReport:
     report = await integers.run(job)
     return replace(report, why=f"{course.why}, and they are integers; {report.why}")
 
 
-async def _union(job: Job, course: _Course) -> SumReport:
+async def _union(job: SumJob, course: _Course) -> SumReport:
     bitmap, union_items = await union_of_supports(job)
     density = union_items / job.array.size
     now = predictions(job.flat.choice, job.array.size, job.element, density)
@@ -184,7 +184,7 @@ async def _union(job: Job, course: _Course) -> SumReport:
 _RUN = {"dense": _dense, "union": _union, "integers": _integers}
 
 
-async def _ask(job: Job, course: _Course) -> None:
+async def _ask(job: SumJob, course: _Course) -> None:
     """Choose the way again, by a sample of all members' arrays and what the ways have taken at all."""
     head = np.frombuffer(_head(job.array, job.element, course.seconds), np.uint8)
     out = np.empty(job.members * _HEAD.size, np.uint8)
@@ -215,7 +215,7 @@ def _slowest(seconds: Sequence[float]) -> float:
     return max((each for each in seconds if 0 < each < math.inf), default=0.0)
 
 
-def _width_bytes(job: Job, heads: Sequence[tuple[Any, ...]]) -> int:
+def _width_bytes(job: SumJob, heads: Sequence[tuple[Any, ...]]) -> int:
     """Of integers that hold the sums, as far as the sample tells."""
     if not job.element.is_float:
         return job.element.size_bytes

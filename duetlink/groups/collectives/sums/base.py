@@ -70,7 +70,7 @@ class SumReport:
     __repr__ = __str__
 
 
-class Job(NamedTuple):
+class SumJob(NamedTuple):
     """One flat array to be summed, in place; it is written only once all of its sum is here."""
 
     flat: FlatOperations

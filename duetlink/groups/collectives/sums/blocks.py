@@ -15,7 +15,7 @@ import numpy as np
 from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import UINT8
 from duetlink.data.codecs.support import Bitmap, bitmap_of, count
-from duetlink.groups.collectives.sums.base import Job, SumReport
+from duetlink.groups.collectives.sums.base import SumJob, SumReport
 from duetlink.groups.collectives.sums.union import dense_instead, is_nearly_all, sum_at_bits
 
 BLOCK_ITEMS = 256
@@ -38,7 +38,7 @@ def items_of(blocks: Bitmap, items: int) -> Bitmap:
     return bitmap
 
 
-async def run(job: Job) -> SumReport:
+async def run(job: SumJob) -> SumReport:
     """The same bits as the dense sum by messages, for any kind of item."""
     size_bytes, items = job.array.nbytes, job.array.size
     blocks = await off_loop(size_bytes, lambda: blocks_of(bitmap_of(job.array, job.element)))

@@ -14,7 +14,7 @@ from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.support import Places
 from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.execution.layout import Whole
-from duetlink.groups.collectives.sums.base import Job
+from duetlink.groups.collectives.sums.base import SumJob
 
 
 def by_blocks(places: Places, layout: Whole) -> tuple[Places, list[int]]:
@@ -29,7 +29,7 @@ def by_blocks(places: Places, layout: Whole) -> tuple[Places, list[int]]:
     return np.concatenate(runs), sizes
 
 
-async def sum_at(job: Job, places: Places, what: str) -> tuple[Places, Array]:
+async def sum_at(job: SumJob, places: Places, what: str) -> tuple[Places, Array]:
     """The sum at these places, in an order of its own, with that order. The array stays as it is.
 
     The bits are those of the dense sum by messages, by the algorithm that was named or would be chosen.

@@ -18,13 +18,13 @@ from duetlink.data.codecs.element import BY_NAME
 from duetlink.data.codecs.integers.lane import Lane
 from duetlink.data.codecs.integers.spans import Spans
 from duetlink.groups.collectives.execution.elements import Array, divide
-from duetlink.groups.collectives.sums.base import Job, SumReport
+from duetlink.groups.collectives.sums.base import SumJob, SumReport
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 
 WIDTHS = {"int8": 1, "int16": 2, "int32": 4}
 
 
-async def run(job: Job) -> SumReport:
+async def run(job: SumJob) -> SumReport:
     """`integers` has the dense sum's bits; `int8`, `int16` and `int32` have a bound, which the report
     states."""
     width_bytes = WIDTHS.get(job.codec)
@@ -42,7 +42,7 @@ async def run(job: Job) -> SumReport:
     return await _by_lane(job, found, spans)
 
 
-async def _by_lane(job: Job, lane: Lane, spans: Spans) -> SumReport:
+async def _by_lane(job: SumJob, lane: Lane, spans: Spans) -> SumReport:
     places = lane.dense_places(job.array.size)
     ordered, values = (
         await sum_at(job, places, "values that are no integers") if places.size else (places, None)

@@ -12,7 +12,7 @@ from duetlink.errors import UnknownCodec
 from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS
 from duetlink.groups.collectives.sums import agreed, automatic, blocks, integers, sketch, union
-from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats, check_sum
+from duetlink.groups.collectives.sums.base import SumJob, SumReport, check_floats, check_sum
 from duetlink.groups.collectives.values.flat import FlatOperations, Manner
 from duetlink.groups.collectives.values.operands import check_codec
 
@@ -20,7 +20,7 @@ from duetlink.groups.collectives.values.operands import check_codec
 class CodedSum(NamedTuple):
     """How it runs, and what raises UnsupportedValue for what it is not for: by codec, items, operation."""
 
-    run: Callable[[Job], Awaitable[SumReport]]
+    run: Callable[[SumJob], Awaitable[SumReport]]
     check: Callable[[str, Element, str], None]
 
 
@@ -83,7 +83,7 @@ async def run(
     """
     assert manner.codec is not None
     began_s, sent_before_bytes = time.monotonic(), flat.engine.sent_bytes
-    job = Job(flat, array, element, op, manner.codec, manner)
+    job = SumJob(flat, array, element, op, manner.codec, manner)
     report = await (way.run(job) if way.run is not agreed.run else agreed.run(job, memory))
     return replace(
         report,

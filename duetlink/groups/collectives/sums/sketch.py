@@ -19,14 +19,14 @@ from duetlink.data.codecs.sketch.plan import SketchPlan
 from duetlink.data.codecs.support import Bitmap, Places, bitmap_of, places_of
 from duetlink.groups.collectives.execution.elements import Array, divide
 from duetlink.groups.collectives.sums import union
-from duetlink.groups.collectives.sums.base import Job, SumReport
+from duetlink.groups.collectives.sums.base import SumJob, SumReport
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 from duetlink.groups.collectives.sums.sketch_terms import HEAD_BYTES, SketchTerms, head_of
 
 ROUNDS = 2
 
 
-async def run(job: Job) -> SumReport:
+async def run(job: SumJob) -> SumReport:
     """The dense sum's bits."""
 
     def mine() -> tuple[Places, Array]:
@@ -46,7 +46,7 @@ async def run(job: Job) -> SumReport:
     return await _by_sketch(job, terms, places, values)
 
 
-async def _by_sketch(job: Job, terms: SketchTerms, places: Places, values: Array) -> SumReport:
+async def _by_sketch(job: SumJob, terms: SketchTerms, places: Places, values: Array) -> SumReport:
     integers = terms.integers(values)
     read: list[Peeled] = []
     load = terms.load
@@ -72,7 +72,7 @@ async def _by_sketch(job: Job, terms: SketchTerms, places: Places, values: Array
     return await _put(job, terms, read, rest, sizes)
 
 
-async def _union_of(job: Job, places: Places) -> Bitmap:
+async def _union_of(job: SumJob, places: Places) -> Bitmap:
     mask = np.zeros(job.array.size, np.bool_)
     mask[places] = True
     bitmap: Bitmap = np.packbits(mask)
@@ -81,7 +81,7 @@ async def _union_of(job: Job, places: Places) -> Bitmap:
 
 
 async def _put(
-    job: Job, terms: SketchTerms, read: list[Peeled], rest: Places | None, sizes: list[int]
+    job: SumJob, terms: SketchTerms, read: list[Peeled], rest: Places | None, sizes: list[int]
 ) -> SumReport:
     places, results, by_floats = terms.sums(read)
     if rest is not None:

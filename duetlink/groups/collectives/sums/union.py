@@ -13,14 +13,14 @@ from dataclasses import replace
 from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import UINT8
 from duetlink.data.codecs.support import Bitmap, bitmap_of, count, places_of
-from duetlink.groups.collectives.sums.base import Job, SumReport
+from duetlink.groups.collectives.sums.base import SumJob, SumReport
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 
 # From this density on, bitmap and values are hardly less than the array (of float32: 31/32).
 DENSE_FROM = 0.9
 
 
-async def union_of_supports(job: Job) -> tuple[Bitmap, int]:
+async def union_of_supports(job: SumJob) -> tuple[Bitmap, int]:
     """Which items are not zero at some member, and how many those are."""
     bitmap: Bitmap = await off_loop(job.array.nbytes, bitmap_of, job.array, job.element)
     await job.flat.all_reduce(bitmap, UINT8, "or", job.step("support", "zstd"), restore=False)
@@ -29,14 +29,14 @@ async def union_of_supports(job: Job) -> tuple[Bitmap, int]:
     return bitmap, count(bitmap)
 
 
-async def sum_at_bits(job: Job, bitmap: Bitmap) -> None:
+async def sum_at_bits(job: SumJob, bitmap: Bitmap) -> None:
     """Sum the items whose bits are set; the array's others stay."""
     places = await off_loop(job.array.nbytes, places_of, bitmap, job.array.size)
     ordered, values = await sum_at(job, places, "values")
     job.array[ordered] = values
 
 
-async def sum_of_union(job: Job, bitmap: Bitmap, union_items: int, why: str) -> SumReport:
+async def sum_of_union(job: SumJob, bitmap: Bitmap, union_items: int, why: str) -> SumReport:
     """The rest, once the union is known."""
     await sum_at_bits(job, bitmap)
     return job.report("union", why, dense_items=union_items, union_items=union_items)
@@ -47,7 +47,7 @@ def is_nearly_all(items: int, of_items: int) -> bool:
     return items > DENSE_FROM * of_items
 
 
-async def dense_instead(job: Job, why: str, union_items: int | None = None) -> SumReport:
+async def dense_instead(job: SumJob, why: str, union_items: int | None = None) -> SumReport:
     """Add whole arrays, not through shared memory, whose order of additions is another."""
     if job.manner.algorithm is None:
         chosen, _ = job.flat.order_of(job.array.size, job.element, None)
@@ -55,7 +55,7 @@ async def dense_instead(job: Job, why: str, union_items: int | None = None) -> S
     return await job.dense(why, union_items)
 
 
-async def run(job: Job) -> SumReport:
+async def run(job: SumJob) -> SumReport:
     """The same bits as the dense sum by messages, for any kind of item."""
     bitmap, union_items = await union_of_supports(job)
     if is_nearly_all(union_items, job.array.size):

@@ -14,11 +14,11 @@ from duetlink.net.peer.ice_servers import choose_ice_servers
 from duetlink.net.reunion import Reunion
 from duetlink.net.signaling import (
     GROUP,
-    Hello,
     Mailbox,
     Role,
     SessionCode,
     SessionKey,
+    SignalingHello,
     WebSocketMailbox,
     connected,
     pair_owner,
@@ -36,7 +36,7 @@ _MOST_AT_ONCE = 4
 class Wiring:
     """Makes links, not started yet, on one endpoint. Methods belong to the loop thread."""
 
-    def __init__(self, settings: Settings, endpoint: Endpoint, hello: Hello) -> None:
+    def __init__(self, settings: Settings, endpoint: Endpoint, hello: SignalingHello) -> None:
         self.settings = settings
         self._endpoint = endpoint
         self.hello = hello
@@ -60,7 +60,7 @@ class Wiring:
         made: list[Introducing] = []
         stranger = is_full = False
 
-        async def answer(hello: Hello, offer: bytes) -> bytes:
+        async def answer(hello: SignalingHello, offer: bytes) -> bytes:
             nonlocal stranger, is_full
             if GROUP not in hello.features:
                 stranger = True  # finds the same in our hello

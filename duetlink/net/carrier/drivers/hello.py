@@ -16,7 +16,7 @@ import secrets
 from hashlib import sha256
 
 from duetlink.errors import PathUnavailable
-from duetlink.net.carrier.drivers.wire import Wire
+from duetlink.net.carrier.drivers.wire import TcpConnection
 
 # of a stranger; and of who comes from where the peer is expected, as often as lost packets are sent again
 HELLO_TIMEOUT_S = 2.0
@@ -28,7 +28,7 @@ GREETING_BYTES = len(_MAGIC) + _NONCE_BYTES
 PROOF_BYTES = 32
 
 
-class Hello:
+class CarrierHello:
     """One side of it on one connection; knows of no network."""
 
     def __init__(self, key: bytes, rung: str, *, controlling: bool) -> None:
@@ -70,7 +70,7 @@ class Hello:
         return _mac(self._keys[controlling], b"proof" + self._nonces)
 
 
-async def exchange_proofs(wire: Wire, hello: Hello) -> None:
+async def exchange_proofs(wire: TcpConnection, hello: CarrierHello) -> None:
     """Return when the peer has proven itself. Raises PathUnavailable, or another OSError."""
     wire.write(hello.greeting)
     wire.write(hello.answer(await wire.read(GREETING_BYTES)))

@@ -17,7 +17,7 @@ MAX_CANDIDATES = 60
 _Short = Annotated[str, Meta(max_length=1000)]
 
 
-class Message(msgspec.Struct, frozen=True):
+class IceMessage(msgspec.Struct, frozen=True):
     """What one signal says: whatever its sender knows at that moment."""
 
     ufrag: _Short | None = None
@@ -31,9 +31,9 @@ class Message(msgspec.Struct, frozen=True):
             raise ValueError("there is no password beside the ufrag")
 
 
-def read_message(payload: bytes) -> Message:
+def read_message(payload: bytes) -> IceMessage:
     try:
-        return json_.read(payload, Message)
+        return json_.read(payload, IceMessage)
     except ValueError as error:
         raise RemoteProtocolError(f"the peer's helper sent something that is no message: {error}") from None
 

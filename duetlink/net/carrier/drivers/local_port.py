@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 from duetlink.errors import PathUnavailable
-from duetlink.net.carrier.drivers.wire import Wire
+from duetlink.net.carrier.drivers.wire import TcpConnection
 from duetlink.net.stun.address import Address, family_of
 
 _BACKLOG = 32
@@ -62,7 +62,7 @@ class LocalPort:
             raise
         return sock
 
-    async def dial(self, address: Address) -> Wire:
+    async def dial(self, address: Address) -> TcpConnection:
         """Connect from the port. Raises OSError."""
         sock = self.socket(family_of(address[0]))
         try:
@@ -70,12 +70,12 @@ class LocalPort:
         except BaseException:
             sock.close()
             raise
-        return await Wire.adopt(sock)
+        return await TcpConnection.adopt(sock)
 
-    async def listen(self, on_wire: Callable[[Wire], object]) -> None:
+    async def listen(self, on_wire: Callable[[TcpConnection], object]) -> None:
         """From now on call this with every connection that arrives."""
 
-        class Arrived(Wire):
+        class Arrived(TcpConnection):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 super().connection_made(transport)
                 on_wire(self)

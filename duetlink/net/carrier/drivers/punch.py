@@ -30,7 +30,7 @@ from duetlink.net.carrier.drivers.local_port import LocalPort
 from duetlink.net.carrier.drivers.mapped import ask_mapped
 from duetlink.net.carrier.drivers.port_mapping import PortMapping, map_port
 from duetlink.net.carrier.drivers.race import Race
-from duetlink.net.carrier.drivers.wire import Wire
+from duetlink.net.carrier.drivers.wire import TcpConnection
 from duetlink.net.stun.address import Address, read_address
 from duetlink.net.stun.server_url import parse_servers
 from duetlink.net.stun.wire import StreamWire
@@ -52,7 +52,7 @@ _RUNG = "punched"
 async def establish(session: Session) -> Established:
     """From one side straight to the other."""
     puncher = _Puncher(session)
-    wire: Wire | None = None
+    wire: TcpConnection | None = None
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             wire = await puncher.connect()
@@ -66,7 +66,7 @@ async def establish(session: Session) -> Established:
 class Punched(Established):
     """A TCP connection. A path that dies without a word is noticed by who reads it, not here."""
 
-    def __init__(self, wire: Wire, mapping: PortMapping | None) -> None:
+    def __init__(self, wire: TcpConnection, mapping: PortMapping | None) -> None:
         self._wire = wire
         self._mapping = mapping  # the router may end what came by it when it is given back
         self.description = f"TCP, {_words(wire.local)} to {_words(wire.peer)}"
@@ -98,7 +98,7 @@ class _Puncher:
         self._dials: list[asyncio.Task[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def connect(self) -> Wire:
+    async def connect(self) -> TcpConnection:
         """The connection on which both sides have settled. Raises PathUnavailable, RemoteProtocolError."""
         await self._port.listen(self._race.enter)
         tasks = [self._start(self._gather()), self._start(self._listen())]
@@ -114,7 +114,7 @@ class _Puncher:
             for task in done:
                 task.result()
 
-    async def close(self, keep: Wire | None) -> None:
+    async def close(self, keep: TcpConnection | None) -> None:
         """Free everything but this connection."""
         for task in (*self._tasks, *self._dials):
             task.cancel()

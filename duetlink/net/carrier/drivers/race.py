@@ -13,10 +13,10 @@ from duetlink.net.carrier.drivers.hello import (
     EXPECTED_TIMEOUT_S,
     HELLO_TIMEOUT_S,
     PROOF_BYTES,
-    Hello,
+    CarrierHello,
     exchange_proofs,
 )
-from duetlink.net.carrier.drivers.wire import Wire
+from duetlink.net.carrier.drivers.wire import TcpConnection
 
 MAX_STRANGERS = 8  # at once
 MAX_EXPECTED = 32  # at once, from addresses at which the peer is expected
@@ -27,7 +27,7 @@ class Race:
     """Of one attempt. `winner` is done with the wire that won."""
 
     def __init__(self, key: bytes, rung: str, *, controlling: bool) -> None:
-        self.winner: asyncio.Future[Wire] = asyncio.get_running_loop().create_future()
+        self.winner: asyncio.Future[TcpConnection] = asyncio.get_running_loop().create_future()
         self._key = key
         self._rung = rung
         self._controlling = controlling
@@ -39,7 +39,7 @@ class Race:
         """The peer may come from this address."""
         self._expected_hosts.add(host)
 
-    def enter(self, wire: Wire) -> None:
+    def enter(self, wire: TcpConnection) -> None:
         """Find out whether this leads to the peer. The wire is the race's."""
         expected = wire.peer[0] in self._expected_hosts
         timeout_s = EXPECTED_TIMEOUT_S if expected else HELLO_TIMEOUT_S
@@ -58,7 +58,7 @@ class Race:
         while expected := [task for task, is_expected in self._waiting.items() if is_expected]:
             await asyncio.wait(expected)
 
-    async def close(self, keep: Wire | None) -> None:
+    async def close(self, keep: TcpConnection | None) -> None:
         """Drop all but this one."""
         if self.winner.done() and not self.winner.cancelled() and self.winner.result() is not keep:
             self.winner.result().abort()
@@ -73,8 +73,8 @@ class Race:
         for task in alike[: max(0, len(alike) - most)]:
             task.cancel()
 
-    async def _run(self, wire: Wire, timeout_s: float) -> None:
-        hello = Hello(self._key, self._rung, controlling=self._controlling)
+    async def _run(self, wire: TcpConnection, timeout_s: float) -> None:
+        hello = CarrierHello(self._key, self._rung, controlling=self._controlling)
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await exchange_proofs(wire, hello)
@@ -87,7 +87,7 @@ class Race:
                 if self._controlling:
                     wire.write(hello.go)
 
-    def _left(self, task: asyncio.Task[None], wire: Wire) -> None:
+    def _left(self, task: asyncio.Task[None], wire: TcpConnection) -> None:
         # a callback: a task that is cancelled before its first step runs none of its own lines
         del self._waiting[task]
         won = self.winner.done() and not self.winner.cancelled() and self.winner.result() is wire

@@ -17,7 +17,7 @@ CAPACITY_BYTES = 2048
 _LINGER_NOT = struct.pack("HH" if sys.platform == "win32" else "ii", 1, 0)  # struct linger: on, 0 s
 
 
-class Wire(asyncio.BufferedProtocol):
+class TcpConnection(asyncio.BufferedProtocol):
     """TCP. Belongs to its loop; `abort` it unless it was handed over."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ MAX_DATA_BYTES = 256 * 1024
 _NOTHING = memoryview(b"")
 
 
-class Kind(IntEnum):
+class MuxFrameKind(IntEnum):
     """What a frame says; `number` is its stream, `amount` depends."""
 
     HELLO = 1  # the first frame of each side; number: MAGIC, amount: the version
@@ -35,16 +35,16 @@ MAGIC = int.from_bytes(b"DLM\n", "big")
 VERSION = 1
 
 
-class Frame(NamedTuple):
+class MuxFrame(NamedTuple):
     """One frame; of DATA a part, of `amount` bytes."""
 
-    kind: Kind
+    kind: MuxFrameKind
     number: int
     amount: int
     payload: memoryview
 
 
-def header(kind: Kind, number: int = 0, amount: int = 0) -> bytes:
+def header(kind: MuxFrameKind, number: int = 0, amount: int = 0) -> bytes:
     """A frame without payload, or the beginning of one with `amount` bytes."""
     return _HEADER.pack(kind, number, amount)
 
@@ -57,7 +57,7 @@ class FrameReader:
         self._number = 0
         self._left = 0  # of the payload at hand
 
-    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Frame]:
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[MuxFrame]:
         """The frames in `data`, whose payloads are views of it.
 
         Raises:
@@ -68,7 +68,7 @@ class FrameReader:
             if self._left:
                 payload, view = view[: self._left], view[self._left :]
                 self._left -= len(payload)
-                yield Frame(Kind.DATA, self._number, len(payload), payload)
+                yield MuxFrame(MuxFrameKind.DATA, self._number, len(payload), payload)
                 continue
             missing = HEADER_BYTES - len(self._header)
             self._header += view[:missing]
@@ -76,16 +76,18 @@ class FrameReader:
             if len(self._header) == HEADER_BYTES:
                 kind, number, amount = _HEADER.unpack(self._header)
                 self._header.clear()
-                if kind == Kind.DATA and 0 < amount <= MAX_DATA_BYTES:
+                if kind == MuxFrameKind.DATA and 0 < amount <= MAX_DATA_BYTES:
                     self._number, self._left = number, amount
                 else:
-                    yield Frame(_checked(kind, number, amount), number, amount, _NOTHING)
+                    yield MuxFrame(_checked(kind, number, amount), number, amount, _NOTHING)
 
 
-def _checked(kind: int, number: int, amount: int) -> Kind:
+def _checked(kind: int, number: int, amount: int) -> MuxFrameKind:
     """The kind of a frame without payload, if there is such a frame."""
-    if kind in (Kind.HELLO, Kind.CREDIT) or (kind in (Kind.OPEN, Kind.END, Kind.BEAT) and amount == 0):
-        return Kind(kind)
+    if kind in (MuxFrameKind.HELLO, MuxFrameKind.CREDIT) or (
+        kind in (MuxFrameKind.OPEN, MuxFrameKind.END, MuxFrameKind.BEAT) and amount == 0
+    ):
+        return MuxFrameKind(kind)
     raise RemoteProtocolError(
         f"the bytes of the path were changed on the way: there is no frame of kind {kind}, stream {number}, "
         f"length {amount}"

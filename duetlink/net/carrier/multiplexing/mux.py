@@ -16,9 +16,9 @@ from duetlink.net.carrier.multiplexing.frames import (
     MAGIC,
     MAX_DATA_BYTES,
     VERSION,
-    Frame,
     FrameReader,
-    Kind,
+    MuxFrame,
+    MuxFrameKind,
     header,
 )
 from duetlink.net.carrier.multiplexing.splice import WINDOW_BYTES, Splice
@@ -95,7 +95,7 @@ class Mux(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
-        self._write(header(Kind.HELLO, MAGIC, VERSION))
+        self._write(header(MuxFrameKind.HELLO, MAGIC, VERSION))
         self._heard_s = self._loop.time()
         self._beat = self._loop.call_later(BEAT_INTERVAL_S, self._beat_once)
 
@@ -158,7 +158,7 @@ class Mux(asyncio.Protocol):
 
     def grant(self, splice: Splice, amount_bytes: int) -> None:
         if splice.number is not None and splice.number in self._streams:
-            self._write(header(Kind.CREDIT, splice.number, amount_bytes))
+            self._write(header(MuxFrameKind.CREDIT, splice.number, amount_bytes))
 
     def _open(self, splice: Splice) -> bool:
         """Give a local connection its number; False where there are too many."""
@@ -168,13 +168,13 @@ class Mux(asyncio.Protocol):
         splice.number = self._next_number
         self._next_number += 2
         self._streams[splice.number] = splice
-        self._write(header(Kind.OPEN, splice.number))
+        self._write(header(MuxFrameKind.OPEN, splice.number))
         return True
 
     def _end(self, splice: Splice) -> None:
         """Nothing more comes from the local end of this stream."""
         if splice.number is not None and self._streams.pop(splice.number, None) is not None:
-            self._write(header(Kind.END, splice.number))
+            self._write(header(MuxFrameKind.END, splice.number))
 
     # -- turns -----------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class Mux(asyncio.Protocol):
         piece, splice.chunk = splice.chunk[:size_bytes], splice.chunk[size_bytes:]
         splice.credit_bytes -= size_bytes
         assert splice.number is not None
-        head = header(Kind.DATA, splice.number, size_bytes)
+        head = header(MuxFrameKind.DATA, splice.number, size_bytes)
         if size_bytes < _JOIN_BYTES:
             self._write(b"".join((head, piece)))
         else:
@@ -219,29 +219,29 @@ class Mux(asyncio.Protocol):
 
     # -- frames of the peer ----------------------------------------------------------------------------------
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: MuxFrame) -> None:
         kind, number, amount, payload = frame
         if not self.ready.done():
-            if (kind, number, amount) != (Kind.HELLO, MAGIC, VERSION):
+            if (kind, number, amount) != (MuxFrameKind.HELLO, MAGIC, VERSION):
                 raise RemoteProtocolError(
                     "the peer's side of this path speaks another protocol: take the same version of duetlink"
                 )
             self.ready.set_result(None)
-        elif kind == Kind.DATA:
+        elif kind == MuxFrameKind.DATA:
             if (splice := self._stream(number)) is not None:
                 splice.take(payload)
-        elif kind == Kind.CREDIT:
+        elif kind == MuxFrameKind.CREDIT:
             if (splice := self._stream(number)) is not None:
                 splice.add_credit(amount)
                 self._queue(splice)
                 self._take_turns()
-        elif kind == Kind.OPEN:
+        elif kind == MuxFrameKind.OPEN:
             self._opened(number)
-        elif kind == Kind.END:
+        elif kind == MuxFrameKind.END:
             if (splice := self._stream(number)) is not None:
                 del self._streams[number]
                 self._linger(splice)
-        elif kind == Kind.HELLO:
+        elif kind == MuxFrameKind.HELLO:
             raise RemoteProtocolError("the peer's side of this path began twice")
 
     def _stream(self, number: int) -> Splice | None:
@@ -285,7 +285,7 @@ class Mux(asyncio.Protocol):
         if silence_s > SILENCE_LIMIT_S:
             self.close(f"nothing has come by this path for {silence_s:.0f} s")
             return
-        self._write(header(Kind.BEAT))
+        self._write(header(MuxFrameKind.BEAT))
         self._beat = self._loop.call_later(BEAT_INTERVAL_S, self._beat_once)
 
 

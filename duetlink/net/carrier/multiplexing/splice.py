@@ -19,7 +19,7 @@ _GRANT_BYTES = WINDOW_BYTES // 4
 _NOTHING = memoryview(b"")
 
 
-class Streams(Protocol):
+class MuxStreams(Protocol):
     """What a splice tells of its local end. The mux takes it."""
 
     def local_made(self, splice: Splice) -> None: ...
@@ -35,7 +35,7 @@ class Streams(Protocol):
 class Splice(asyncio.Protocol):
     """The protocol of the local end. `number` is None while nothing has come from it."""
 
-    def __init__(self, mux: Streams, number: int | None = None) -> None:
+    def __init__(self, mux: MuxStreams, number: int | None = None) -> None:
         self._mux = mux
         self._transport: asyncio.Transport | None = None
         self.number = number
