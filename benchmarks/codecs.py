@@ -20,8 +20,8 @@ from benchmarks.kinds import KINDS, make
 from duetlink.data import values
 from duetlink.data.codecs import codecs
 from duetlink.data.codecs.base import BYTES, TENSOR
-from duetlink.data.tuning import Compression, Course, RateCap, Tuner
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.data.tuning import CodecController, Compression, RateCap, Tuner
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.sending import Order, Sending
 from duetlink.net.paths.flight_path import FlightPath
@@ -95,17 +95,17 @@ def _encode(body: Outgoing, compression: Compression, threads: int) -> tuple[flo
     available = frozenset(codec.name for codec in codecs())
     tuner = Tuner(compression, available, threads, lambda decision: None)
     tuner.goodput["line"] = 1e6  # slow: bytes are what counts
-    order = Order(body.whole, lambda now_s: Course(tuner, "x", "line", body.size_bytes, now_s))
+    order = Order(body.whole, lambda now_s: CodecController(tuner, "x", "line", body.size_bytes, now_s))
     with ThreadPoolExecutor(threads) as pool:
         begin_s = time.perf_counter()
         parcels = list(Sending(body, order, pool, RateCap(), FlightPath.chunk_bytes).parcels())
         encode_s = time.perf_counter() - begin_s
-        landing, decoding = Landing(body.size_bytes), Decoding(pool, threads)
+        receive_buffer, decoding = ReceiveBuffer(body.size_bytes), Decoding(pool, threads)
         begin_s = time.perf_counter()
         for parcel in parcels:
-            landing.write(decoding.decode(parcel.data) if parcel.coded else parcel.data)
+            receive_buffer.write(decoding.decode(parcel.data) if parcel.coded else parcel.data)
         decode_s = time.perf_counter() - begin_s
-    if landing.digest() != body.fingerprint:
+    if receive_buffer.digest() != body.fingerprint:
         raise SystemExit("what was decoded is not what was encoded")
     sent_bytes = sum(len(parcel.data) for parcel in parcels)
     return body.size_bytes / sent_bytes, body.size_bytes / encode_s, body.size_bytes / decode_s

@@ -63,12 +63,12 @@ class GrpcArray:
 
     def get_streamed(self, count: int) -> np.ndarray:
         """In pieces, each copied to its place."""
-        landing, position = np.empty(4 * count, np.uint8), 0
+        receive_buffer, position = np.empty(4 * count, np.uint8), 0
         for message in self._streamed(BytesValue()):
             piece = np.frombuffer(message.value, np.uint8)
-            landing[position : position + len(piece)] = piece
+            receive_buffer[position : position + len(piece)] = piece
             position += len(piece)
-        return landing.view(np.float32)
+        return receive_buffer.view(np.float32)
 
     def close(self) -> None:
         self._channel.close()

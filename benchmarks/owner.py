@@ -111,7 +111,7 @@ def _wait_prepared(duet: Duet, name: str) -> None:
     if life.link is not None and life.settings.allowed_paths == ("local",):
         if outgoing.size_bytes > life.settings.prepare_limit_bytes:
             return
-        placed = life.link.ladder.named("local")._placed  # type: ignore[attr-defined]
+        placed = life.link.path_selector.named("local")._placed  # type: ignore[attr-defined]
         while outgoing not in placed or not placed[outgoing].done():
             threading.Event().wait(0.001)
 

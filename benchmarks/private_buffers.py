@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from duetlink.net.flight import body, server
-from duetlink.net.flight.body import Landing
+from duetlink.net.flight.body import ReceiveBuffer
 from duetlink.net.flight.receiving import MAX_BLOCK_BYTES
 from duetlink.net.flight.sending import FlightBatch, Sending
 from duetlink.net.paths.shared_memory import SharedMemory
@@ -67,18 +67,18 @@ def copy_what_is_sent() -> None:
 @contextlib.contextmanager
 def copying_what_arrives() -> Iterator[None]:
     """Within the block this process copies what arrives, by Flight or in shared memory, once more."""
-    write, take = Landing.write, Landing.map
+    write, take = ReceiveBuffer.write, ReceiveBuffer.map
 
-    def write_copy(landing: Landing, chunk: memoryview, wire_bytes: int | None = None) -> None:
-        write(landing, _copy(chunk, _own_buffer()), wire_bytes)
+    def write_copy(receive_buffer: ReceiveBuffer, chunk: memoryview, wire_bytes: int | None = None) -> None:
+        write(receive_buffer, _copy(chunk, _own_buffer()), wire_bytes)
 
-    def take_copy(landing: Landing, mapped: memoryview) -> None:
+    def take_copy(receive_buffer: ReceiveBuffer, mapped: memoryview) -> None:
         target = body._allocate(len(mapped))  # as for what comes by Flight
         target[:] = np.frombuffer(mapped, np.uint8)
-        take(landing, target.data)
+        take(receive_buffer, target.data)
 
-    Landing.write, Landing.map = write_copy, take_copy  # type: ignore[assignment, method-assign]
+    ReceiveBuffer.write, ReceiveBuffer.map = write_copy, take_copy  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:
-        Landing.write, Landing.map = write, take  # type: ignore[method-assign]
+        ReceiveBuffer.write, ReceiveBuffer.map = write, take  # type: ignore[method-assign]

@@ -17,7 +17,7 @@ from benchmarks.group_member import SocketTransport
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.participants import Participants
 from duetlink.groups.secure.sums import SecureSum
 
 HELD = {"1 Gbit/s": 125e6, "100 Mbit/s": 12.5e6}
@@ -41,7 +41,7 @@ def main() -> None:
     rank, size, port, rounds, size_bytes = (int(text) for text in sys.argv[1:6])
     store = dist.TCPStore("127.0.0.1", port, size, rank == 0, timeout=timedelta(seconds=60))
     thread = LoopThread("benchmark")
-    party = Party(1, tuple(bytes([number]) * 32 for number in range(size)))
+    party = Participants(1, tuple(bytes([number]) * 32 for number in range(size)))
 
     async def make(name: str, transport: SocketTransport, *, share: bool = False) -> Collectives:
         await transport.connect(store, name)

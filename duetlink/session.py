@@ -30,7 +30,7 @@ from duetlink.errors import (
 from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
 from duetlink.net.link.shared_endpoint import EndpointUse, shared_endpoint
-from duetlink.net.paths.ladder import PathStatus
+from duetlink.net.paths.path_selector import PathStatus
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.ice_servers import ProbedServer, choose_ice_servers
 from duetlink.net.reunion import Reunion
@@ -207,7 +207,7 @@ async def _examine(
 def _resumed(settings: Settings, resume: str | bool | None) -> State | None:
     if resume is None or resume is False:
         return None
-    from duetlink.duet.state.place import DEFAULT  # here: most keep nothing, and need no SQLite
+    from duetlink.duet.state.directory import DEFAULT  # here: most keep nothing, and need no SQLite
     from duetlink.duet.state.state import State
 
     name = DEFAULT if resume is True else resume

@@ -22,7 +22,7 @@ from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.sums.base import SumJob
 from duetlink.groups.collectives.sums.union import union_of_supports
-from duetlink.groups.collectives.values.flat import Manner
+from duetlink.groups.collectives.values.flat import CollectiveOptions
 
 COLUMNS = 1024
 RATIO = 10  # the paper's benchmark
@@ -33,7 +33,7 @@ Cells = NDArray[np.int64]
 
 async def all_reduce(members: Collectives, array: Array) -> int:
     """About the sum of all members' flat float32 arrays, in place; returns how many items are estimates."""
-    job = SumJob(members.flat, array, FLOAT32, "sum", "lhc", Manner(algorithm="ring"))
+    job = SumJob(members.flat, array, FLOAT32, "sum", "lhc", CollectiveOptions(algorithm="ring"))
     bitmap, _ = await union_of_supports(job)
     places = places_of(bitmap, array.size)
     sketch: Array = await off_loop(array.nbytes, sketch_of, array)

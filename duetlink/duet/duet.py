@@ -72,7 +72,7 @@ class Duet(KnownAttributes, Displayed):
         self._examine = examine
         self._panel: Panel | None = None
         self._offering = Offering(use.endpoint.reading)
-        life.workbench.use(use.thread)
+        life.remote_session.use(use.thread)
         self._exit_plan = ExitPlan(
             use.thread, lambda limit_s: life.close(KERNEL_ENDED), lambda: life.cut(KERNEL_ENDED)
         )
@@ -311,7 +311,7 @@ class Duet(KnownAttributes, Displayed):
     @property
     def store(self) -> Store:
         """Every object that either side shares or has given, by name."""
-        return Store(self._life.catalogue, self._life.asking, self._thread, self._life.workbench)
+        return Store(self._life.catalogue, self._life.asking, self._thread, self._life.remote_session)
 
     def wait_object(self, name: str, timeout_s: float | None = None, *, revision: int = 0) -> Pointer:
         """What the peer shares or has given under `name`, waiting for it to appear, in this `revision` at
@@ -381,20 +381,22 @@ class Duet(KnownAttributes, Displayed):
             SettingError: the function needs what cannot be sent; the message names it.
             LinkClosed: there is no peer.
         """
-        return place(obj, self._life.workbench)
+        return place(obj, self._life.remote_session)
 
     def fetch(self, obj: Any, *, reason: str = "", timeout_s: float | None = None) -> Any:
         """What pointers point to, by one request: of a pointer; of a dict, list or tuple of pointers; of a
         `torch.nn.Module` that was placed with `remote`, a copy with the parameters that it has there. Raises
         as `Pointer.get`.
         """
-        return fetch(obj, self._life.workbench, reason, timeout_s)
+        return fetch(obj, self._life.remote_session, reason, timeout_s)
 
     def check(self, result: Any, *, reason: str = "", timeout_s: float | None = None) -> bool:
         """Whether the owner can make what a pointer points to: one bit, which is asked for and answered like
         a value. False also where a limit of the owner's is in the way. Raises as `Pointer.get`.
         """
-        pending = place(result, self._life.workbench)._program.ask(result, reason, None, What(check=True))
+        pending = place(result, self._life.remote_session)._program.ask(
+            result, reason, None, What(check=True)
+        )
         return bool(pending.result_or_withdraw(timeout_s))
 
     # -- what moves ------------------------------------------------------------------------------------------

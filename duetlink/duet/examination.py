@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-from duetlink.net.paths.ladder import PathStatus
+from duetlink.net.paths.path_selector import PathStatus
 from duetlink.settings import Settings
 
 

@@ -25,7 +25,7 @@ from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.book import PolicyBook
 from duetlink.duet.answering.programs import Programs
-from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.pointers.remote_session import RemoteSession
 from duetlink.duet.asking.requests.asking import Asking
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.duet.objects.decoding import Decoding
@@ -33,8 +33,8 @@ from duetlink.duet.objects.giving import Giving
 from duetlink.duet.objects.recorder import Recorder
 from duetlink.duet.ports import Ports
 from duetlink.errors import AuditUnavailable, DuetError, LinkClosed, LocalProtocolError, PeerLost
-from duetlink.net.link.lifeline import Outage
 from duetlink.net.link.link import Link, LinkOwner
+from duetlink.net.link.reconnector import Outage
 from duetlink.net.link.traffic import Statistics
 from duetlink.settings import Settings
 
@@ -90,7 +90,7 @@ class Life:
             self.sink,
         )
         self.asking = Asking(settings, self.sink)
-        self.workbench = Workbench(self.catalogue, self.asking, settings)
+        self.remote_session = RemoteSession(self.catalogue, self.asking, settings)
         self.giving = Giving(self.catalogue, self.recorder, self.decoding)
         self.ports = Ports(self.recorder, self.sink)
         # for waiting from any thread
@@ -122,7 +122,7 @@ class Life:
         await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
         self._recording = True
         if role == "owner":
-            self.workbench.try_first(self.decoding)
+            self.remote_session.try_first(self.decoding)
         self.at_end(rooms.use())
         self.at_end(self.programs.close)
         self.at_end(self.inbox.close)  # also of a duet that nobody joins: requests of before may expire
@@ -146,14 +146,14 @@ class Life:
         self.sink.changed()
 
     def attach(self, link: Link, reason: str = "") -> None:
-        """`link` is connected and becomes this duet's: all desks work with it from here on."""
+        """`link` is connected and becomes this duet's: all handlers work with it from here on."""
         is_first, self.link = self.link is None, link
         self.recorder.met(link.peer_name)
         self.recorder.note(Entry(kind=entry.CONNECTED, verifier=self.verifier or "", reason=reason))
         link.exports.pause(self.paused)
         link.belong_to(LinkOwner(self.end, self._lost, self._restored))
-        self.catalogue.attach(link, self.workbench.revisions.review)
-        for desk in (self.inbox, self.asking, self.giving, self.workbench):
+        self.catalogue.attach(link, self.remote_session.revisions.review)
+        for desk in (self.inbox, self.asking, self.giving, self.remote_session):
             desk.attach(link)
         self.ports.attach(link)
         link.start()
@@ -161,7 +161,7 @@ class Life:
         self.at_end(partial(cancelled, self._preparing))
         if any(mine.mock is not None for mine in self.catalogue.mine.values()):
             self.programs.expect()
-        self.at_end(self.workbench.close)
+        self.at_end(self.remote_session.close)
         if is_first:
             self.at_end(self.decoding.close)  # after those that use it
             self.at_end(self.inbox.close)
@@ -250,17 +250,17 @@ class Life:
         """Let go of all that was this peer's."""
         words = "the peer of this pointer is gone, take one of duet.store"
         self.asking.detach(LinkClosed(_IN_ITS_PLACE), words)
-        self.workbench.detach()
+        self.remote_session.detach()
         link.cut(_IN_ITS_PLACE)
         await link.close()
         assert self._preparing is not None
         await cancelled(self._preparing)
-        await self.workbench.close()
+        await self.remote_session.close()
         await self.ports.leave()
         await self.inbox.leave()
         self.catalogue.leave()
         self.asking = self.asking.successor()
-        self.workbench = self.workbench.successor(self.asking)
+        self.remote_session = self.remote_session.successor(self.asking)
 
     def pause(self, paused: bool) -> None:
         """Let no object leave this side, also of what begins later; or let it again. Raises LinkClosed."""
@@ -303,7 +303,7 @@ class Life:
             error = PeerLost(f"{error}: {self._way_back()}")
         self.why_closed = error
         self.asking.detach(self.closed_error())
-        self.workbench.detach()
+        self.remote_session.detach()
         self._enter(CLOSED)
         if not self.connected.done():
             self.connected.set_exception(error)

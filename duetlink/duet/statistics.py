@@ -13,7 +13,7 @@ from duetlink.base.quantities import rate_text, size_text
 from duetlink.base.runtime.holdings import HeldStatus
 from duetlink.duet.display import Displayed, Table
 from duetlink.net.link.traffic import Statistics
-from duetlink.net.paths.ladder import PathStatus
+from duetlink.net.paths.path_selector import PathStatus
 
 
 @dataclass(frozen=True, slots=True, repr=False)

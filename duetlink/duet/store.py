@@ -11,7 +11,7 @@ from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
 from duetlink.duet.asking.pointers.columns import names_and_dtypes
 from duetlink.duet.asking.pointers.pointer import Described, Pointer, ReceivedObject
-from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.pointers.remote_session import RemoteSession
 from duetlink.duet.asking.requests.asking import Asking
 from duetlink.duet.display import Displayed, Table, imported_pandas, shortened
 from duetlink.duet.objects.asset import AssetInfo
@@ -95,7 +95,7 @@ class Store(Mapping[str, Pointer], Displayed):
         catalogue: Catalogue,
         asking: Asking,
         thread: LoopThread,
-        workbench: Workbench,
+        remote_session: RemoteSession,
         found: frozenset[tuple[Whose, str]] | None = None,
         places: tuple[Whose, ...] = _ORDER,
     ) -> None:
@@ -104,7 +104,7 @@ class Store(Mapping[str, Pointer], Displayed):
         self._catalogue = catalogue
         self._asking = asking
         self._thread = thread
-        self._workbench = workbench
+        self._remote_session = remote_session
 
     def search(self, text: str) -> Store:
         """Those of these that have `text` in name, type, description or a tag, in upper or lower case."""
@@ -128,7 +128,7 @@ class Store(Mapping[str, Pointer], Displayed):
         return self._of(self._found, ("received",))
 
     def _of(self, found: frozenset[tuple[Whose, str]] | None, places: tuple[Whose, ...]) -> Store:
-        return Store(self._catalogue, self._asking, self._thread, self._workbench, found, places)
+        return Store(self._catalogue, self._asking, self._thread, self._remote_session, found, places)
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row for each, by name. Raises MissingLibrary: pandas is not installed."""
@@ -157,7 +157,7 @@ class Store(Mapping[str, Pointer], Displayed):
         """None: there is none (any more)."""
         catalogue = self._catalogue
         if whose == "peer" and (info := catalogue.peer.get(name)) is not None:
-            return Pointer(info, self._asking, self._thread, self._workbench)
+            return Pointer(info, self._asking, self._thread, self._remote_session)
         if whose == "received" and (received := catalogue.received.get(name)) is not None:
             return ReceivedObject(received)
         if whose == "mine" and (mine := catalogue.mine.get(name)) is not None:
@@ -194,7 +194,7 @@ class Store(Mapping[str, Pointer], Displayed):
         entries: list[Listed | int] = [*listed(self)]
         shown = shortened(entries, int)  # a number stands for so many that are left out
         of_peer = [one.described._info for one in shown if isinstance(one, Listed) and one.whose == "peer"]
-        self._workbench.glance(of_peer)
+        self._remote_session.glance(of_peer)
         rows = [self._row(one) for one in shown]
         headers = ("name", "whose", "type", "size", "columns", "description", "tags", "mock", "budget")
         kept = [
@@ -226,7 +226,7 @@ class Store(Mapping[str, Pointer], Displayed):
     def _here(self, one: Listed) -> Any:
         """What may be seen here of an object, as far as it is here; None: nothing."""
         if one.whose == "peer":
-            return self._workbench.here(one.described._info)
+            return self._remote_session.here(one.described._info)
         entry = self._object(*one.key)
         if isinstance(entry, ReceivedObject):
             return entry.get()
@@ -251,7 +251,7 @@ def look(store: Store, whose: str, name: str) -> Any:
     for one in listed(store):
         if one.key == (whose, name):
             if whose == "peer":
-                store._workbench.glance([one.described._info])
+                store._remote_session.glance([one.described._info])
             if (here := store._here(one)) is None and one.described.mock_words and whose == "peer":
                 raise TransferFailed(f"the mock of {one.described.name!r} is not here yet; look again")
             return here

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a test of codecs needs no torch
 
     from duetlink.compute.operations.allow_lists.allowed import Allowed, Function
     from duetlink.compute.worker.kernel.process import Room
-    from duetlink.compute.worker.room.program import ProgramDesk
+    from duetlink.compute.worker.room.program import ProgramHandler
     from duetlink.data.codecs.base import Codec
     from duetlink.data.codecs.gradients.compressor import GradientCompressor
     from duetlink.data.values.base import Encoded
@@ -92,7 +92,7 @@ def cut_link(link: Link) -> Callable[[], None]:
 
     To be called on the link's loop.
     """
-    connection: Any = link._lifeline._connection
+    connection: Any = link._reconnector._connection
     transports = [
         protocol.transport for protocol in connection._pc.sctp.transport.transport._connection._protocols
     ]
@@ -114,7 +114,7 @@ def end_of(link: Link) -> asyncio.Future[LinkClosed]:
 
 def send_control(link: Link, message: bytes) -> None:
     """Send any bytes as a control message, as a hostile peer may."""
-    link._lifeline.control.send_nowait(message)
+    link._reconnector.control.send_nowait(message)
 
 
 def set_constants(patch: pytest.MonkeyPatch, whole: object, **values: Any) -> None:
@@ -187,12 +187,12 @@ def gradients_of(duet: Duet) -> GradientCompressor:
     return duet._offering._gradients.by(link_of(duet).agreement.compression)
 
 
-def mapped_assets(desk: ProgramDesk) -> dict[tuple[str, int], memoryview]:
+def mapped_assets(desk: ProgramHandler) -> dict[tuple[str, int], memoryview]:
     """The memory of assets as a room has it, by their names and revisions."""
     return desk._assets
 
 
-def end_run(desk: ProgramDesk) -> None:
+def end_run(desk: ProgramHandler) -> None:
     """End what a desk in this process has begun, as a room's end does."""
     if desk._begun is not None:
         desk._begun._open.close()
@@ -297,13 +297,13 @@ def open_exports(link: Link) -> dict[bytes, Export]:
 
 def send_frame(link: Link, frame: bytes | str) -> None:
     """Send a frame of the control channel as it is, whole or not, as a hostile peer may."""
-    channel: Any = link._lifeline.control
+    channel: Any = link._reconnector.control
     channel._channel._channel.send(frame)
 
 
 async def send_bulk(link: Link, frame: bytes) -> None:
     """Send a frame of the bulk channel, as a hostile peer may."""
-    await link._lifeline.bulk.send(frame)
+    await link._reconnector.bulk.send(frame)
 
 
 def helper_pid(child: Child) -> int:

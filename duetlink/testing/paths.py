@@ -14,7 +14,7 @@ import pytest
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import AssetChanged, LimitExceeded, TicketRefused
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.sending import Order
 
 Links = Any
@@ -84,7 +84,7 @@ class PathContract:
         _, body = _body(100_000)
         offer = await sender.exports.offer("x", body)
         sender.exports.withdraw(offer)
-        path = await receiver.ladder.wait_best({})
+        path = await receiver.path_selector.wait_best({})
         query = pb.TicketQuery(transfer_id=offer.transfer_id, path=path.name)
         with pytest.raises(TicketRefused, match="no such transfer"):
             await receiver.rpc.call(query, pb.Ticket)
@@ -92,28 +92,28 @@ class PathContract:
     async def test_a_ticket_that_was_kept_brings_nothing_of_a_retired_asset(self, links: Links) -> None:
         receiver, sender = links
         _, body = _body(1_000_000)
-        path = await receiver.ladder.wait_best({})
+        path = await receiver.path_selector.wait_best({})
         offer = await sender.exports.offer("x", body, path.name, sources=frozenset({("x", 1)}))
         assert offer.HasField("ticket")
         sender.exports.retire("x", 1, "'x' is no longer shared")
-        landing = Landing(body.size_bytes)
+        receive_buffer = ReceiveBuffer(body.size_bytes)
         with pytest.raises(TicketRefused):
-            await path.fetch(offer.ticket, landing)
-        assert landing.position_bytes == 0
+            await path.fetch(offer.ticket, receive_buffer)
+        assert receive_buffer.position_bytes == 0
         query = pb.TicketQuery(transfer_id=offer.transfer_id, path=path.name, missing=[0, body.size_bytes])
         with pytest.raises(AssetChanged, match="'x' is no longer shared"):
             await receiver.rpc.call(query, pb.Ticket)
 
     async def test_an_open_path_may_be_opened_again(self, links: Links) -> None:
         receiver, sender = links
-        path = await receiver.ladder.wait_best({})
+        path = await receiver.path_selector.wait_best({})
         await path.open()
         _, body = _body(100_000)
-        ticket = await sender.ladder.named(path.name).offer(b"t" * 16, body, Order(body.whole))
-        landing = Landing(body.size_bytes)
-        await path.fetch(ticket, landing)
-        assert landing.complete
-        sender.ladder.named(path.name).release(b"t" * 16)
+        ticket = await sender.path_selector.named(path.name).offer(b"t" * 16, body, Order(body.whole))
+        receive_buffer = ReceiveBuffer(body.size_bytes)
+        await path.fetch(ticket, receive_buffer)
+        assert receive_buffer.complete
+        sender.path_selector.named(path.name).release(b"t" * 16)
 
     async def test_a_cancelled_pull_leaves_both_sides_idle(self, links: Links) -> None:
         receiver, sender = links
@@ -133,7 +133,7 @@ class PathContract:
     async def test_what_its_sender_has_paused_does_not_move_until_it_goes_on(self, links: Links) -> None:
         receiver, sender = links
         array, body = _body(1_000_000)
-        path = await receiver.ladder.wait_best({})
+        path = await receiver.path_selector.wait_best({})
         sender.exports.pause(True)
         offer = await sender.exports.offer("x", body, path.name)
         pulling = asyncio.ensure_future(receiver.imports.pull("x", offer, 1 << 40))

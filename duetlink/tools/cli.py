@@ -298,11 +298,13 @@ def show_state(name: str) -> None:
 
     A kernel may be using it meanwhile.
     """
+    from duetlink.duet.state.directory import StateDirectory
     from duetlink.duet.state.listing import tables
-    from duetlink.duet.state.place import StatePlace
     from duetlink.settings import Settings
 
-    click.echo("\n\n".join(map(repr, tables(StatePlace(Settings.from_environment().state_directory, name)))))
+    click.echo(
+        "\n\n".join(map(repr, tables(StateDirectory(Settings.from_environment().state_directory, name))))
+    )
 
 
 @state.command(short_help="Delete all that one name holds.")
@@ -314,11 +316,11 @@ def forget(name: str, yes: bool) -> None:
     With it goes how much privacy has been spent, and what the policies have let out: nobody can add that up
     any more with what is let out later.
     """
-    from duetlink.duet.state.place import StatePlace
+    from duetlink.duet.state.directory import StateDirectory
     from duetlink.errors import StateUnavailable
     from duetlink.settings import Settings
 
-    place = StatePlace(Settings.from_environment().state_directory, name)
+    place = StateDirectory(Settings.from_environment().state_directory, name)
     if not place.directory.is_dir():
         raise StateUnavailable(f"nothing is kept under the name {name!r} in {place.directory.parent}")
     if not yes:

@@ -11,7 +11,7 @@ import numpy as np
 from duetlink.errors import OperationMismatch, UnsupportedValue
 from duetlink_gossip.chunks import ChunkHead, Floats, Strides
 
-Letter = tuple[int, bytes]  # to whom, or of whom; and the datagram
+ReceivedOffer = tuple[int, bytes]  # to whom, or of whom; and the datagram
 
 _MOST_SKIPPED = 1000  # rounds at once; who says more cannot make the numbers end
 
@@ -47,7 +47,7 @@ class Node(Protocol):
 
     def start(self, vector: Floats, now_s: float) -> None: ...
 
-    def due(self, now_s: float) -> Iterator[Letter]: ...
+    def due(self, now_s: float) -> Iterator[ReceivedOffer]: ...
 
     def held(self, to: int, payload: bytes, now_s: float) -> None: ...
 

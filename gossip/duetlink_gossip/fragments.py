@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duetlink.errors import RemoteProtocolError, SettingError
-from duetlink_gossip.base import Letter, Mixed, check_form, check_vector, next_round
+from duetlink_gossip.base import Mixed, ReceivedOffer, check_form, check_vector, next_round
 from duetlink_gossip.chunks import (
     DATA,
     HEAD_BYTES,
@@ -187,7 +187,7 @@ class FragmentNode:
             for to, positions in given.items()
         }
 
-    def due(self, now_s: float) -> Iterator[Letter]:
+    def due(self, now_s: float) -> Iterator[ReceivedOffer]:
         """What is to be sent by now, also between rounds. Whoever cannot send one says `held` at once."""
         for to, out in self._out.items():
             for _ in range(_BURST):

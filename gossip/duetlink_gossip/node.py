@@ -20,7 +20,7 @@ import numpy as np
 
 from duetlink.errors import RemoteProtocolError
 from duetlink_gossip.averaging import Averaging
-from duetlink_gossip.base import Letter, Mixed, check_form, check_vector, next_round
+from duetlink_gossip.base import Mixed, ReceivedOffer, check_form, check_vector, next_round
 from duetlink_gossip.chunks import (
     ASK,
     DATA,
@@ -167,7 +167,7 @@ class GossipNode:
             )
         self._active, self._started_s, self._sent_bytes = True, now_s, 0
 
-    def due(self, now_s: float) -> Iterator[Letter]:
+    def due(self, now_s: float) -> Iterator[ReceivedOffer]:
         """What is to be sent by now. Whoever cannot send one says `held` before taking the next."""
         if self._active and self._repair:
             yield from self._asks(now_s)
@@ -392,7 +392,7 @@ class GossipNode:
             out.has_asked = True
             out.again.extend(positions)
 
-    def _asks(self, now_s: float) -> Iterator[Letter]:
+    def _asks(self, now_s: float) -> Iterator[ReceivedOffer]:
         for of in self._weights:
             inbound, spent_s = self._now.get(of), self._spent_s(of)
             if inbound is None or inbound.asked_s is not None or self._is_complete(inbound):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from duetlink_gossip.base import Letter
+from duetlink_gossip.base import ReceivedOffer
 
 
 class Post(Protocol):
@@ -24,10 +24,10 @@ class Post(Protocol):
     def mtu_bytes(self) -> int:
         """The longest datagram."""
 
-    def send(self, letters: Sequence[Letter]) -> list[Letter]:
+    def send(self, letters: Sequence[ReceivedOffer]) -> list[ReceivedOffer]:
         """Send each to its rank, without waiting; returns those for which there is no room now."""
 
-    def receive(self, timeout_s: float) -> list[Letter]:
+    def receive(self, timeout_s: float) -> list[ReceivedOffer]:
         """What has arrived, with the rank of the sender; waits so long for the first, or for `wake`."""
 
     def wake(self) -> None:

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from duetlink.errors import SettingError
-from duetlink_gossip.base import Letter
+from duetlink_gossip.base import ReceivedOffer
 
 Address = tuple[str, int]
 
@@ -97,7 +97,7 @@ class UdpPost:
         self._closed = False
         self._closing = threading.Lock()  # nobody writes to a pipe whose number is another file's by now
 
-    def send(self, letters: Sequence[Letter]) -> list[Letter]:
+    def send(self, letters: Sequence[ReceivedOffer]) -> list[ReceivedOffer]:
         for at, (to, payload) in enumerate(letters):
             self._number += 1
             head = _HEAD.pack(self.rank, self._salt, self._number)
@@ -111,8 +111,8 @@ class UdpPost:
                     continue  # no route, or the last one was refused: it is lost
         return []
 
-    def receive(self, timeout_s: float) -> list[Letter]:
-        found: list[Letter] = []
+    def receive(self, timeout_s: float) -> list[ReceivedOffer]:
+        found: list[ReceivedOffer] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._socket:
                 self._read(found)
@@ -137,7 +137,7 @@ class UdpPost:
             os.close(self._waking)
             os.close(self._wake)
 
-    def _read(self, found: list[Letter]) -> None:
+    def _read(self, found: list[ReceivedOffer]) -> None:
         for _ in range(_MOST_AT_ONCE):
             try:
                 packet, address = self._socket.recvfrom(65_535)
@@ -152,7 +152,7 @@ class UdpPost:
             self._addresses[letter[0]] = [address[:2]]  # this one works
             found.append(letter)
 
-    def _open(self, packet: bytes) -> Letter | None:
+    def _open(self, packet: bytes) -> ReceivedOffer | None:
         if len(packet) < OVERHEAD_BYTES:
             return None
         of, salt, number = _HEAD.unpack_from(packet)

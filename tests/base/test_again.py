@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duetlink.base.again import again
+from duetlink.base.reraise import reraise
 from duetlink.errors import (
     AssetNotFound,
     DuetError,
@@ -34,7 +34,7 @@ def closed_by_the_peer() -> LinkClosed:
     ],
 )
 def test_it_says_the_same(error: DuetError) -> None:
-    fresh = again(error)
+    fresh = reraise(error)
     assert fresh is not error
     assert type(fresh) is type(error)
     assert (str(fresh), vars(fresh)) == (str(error), vars(error))
@@ -47,5 +47,5 @@ def test_it_has_not_been_raised() -> None:
         except KeyError as cause:
             raise LinkClosed("closed") from cause
     except LinkClosed as error:
-        fresh = again(error)
+        fresh = reraise(error)
     assert (fresh.__traceback__, fresh.__cause__, fresh.__context__) == (None, None, None)

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.grpc_array import PIECE_BYTES, GrpcArray
 from benchmarks.owner import array
 from benchmarks.private_buffers import copying_what_arrives
-from duetlink.net.flight.body import Landing
+from duetlink.net.flight.body import ReceiveBuffer
 
 
 def test_the_sender_copies_its_memory_into_a_few_buffers() -> None:
@@ -56,15 +56,15 @@ print(json.dumps([before, send()]))
 def test_the_receiver_copies_what_comes_by_flight_and_takes_the_same_bytes() -> None:
     chunk = np.arange(250, dtype=np.uint8)
     with copying_what_arrives():
-        landing = Landing(500)
-        landing.write(chunk.data)
-        landing.write(chunk.data)
-    assert bytes(landing.body()) == bytes(chunk) * 2
+        receive_buffer = ReceiveBuffer(500)
+        receive_buffer.write(chunk.data)
+        receive_buffer.write(chunk.data)
+    assert bytes(receive_buffer.body()) == bytes(chunk) * 2
 
 
 def test_the_receiver_copies_what_is_mapped() -> None:
     mapped = np.arange(250, dtype=np.uint8)
-    plain, copied = Landing(250), Landing(250)
+    plain, copied = ReceiveBuffer(250), ReceiveBuffer(250)
     plain.map(mapped.data)
     with copying_what_arrives():
         copied.map(mapped.data)

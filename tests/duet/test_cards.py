@@ -13,7 +13,7 @@ from duetlink.duet.duet import Duet
 from duetlink.duet.statistics import ShownStatistics
 from duetlink.net.link.traffic import Statistics
 from duetlink.net.link.transfer import TransferStatus
-from duetlink.net.paths.ladder import PathStatus
+from duetlink.net.paths.path_selector import PathStatus
 
 Pair = tuple[Duet, Duet]
 

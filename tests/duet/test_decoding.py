@@ -115,12 +115,12 @@ async def test_each_value_that_needs_it_has_a_process_of_its_own(
 
     async def counted(*arguments: Any, **options: Any) -> Room:
         worker = await start(*arguments, **options)
-        if options.get("desk") == "decode":  # not what it was forked from
+        if options.get("handler") == "decode":  # not what it was forked from
             started.append(worker)
         return worker
 
     monkeypatch.setattr(Room, "start", counted)
-    room = values.Room(GIB)
+    room = values.DecodeBudget(GIB)
     assert await decoding.decode(body_of([1, 2]), room) == [1, 2]
     assert started == []
     for value in (np.array(["a"]), np.array(["b"])):
@@ -135,8 +135,8 @@ async def test_each_value_that_needs_it_has_a_process_of_its_own(
 async def test_what_is_malformed_is_refused_as_it_is_elsewhere(decoding: Decoding) -> None:
     body = memoryview(bytearray((CORPUS / "values/text-past-its-item.bin").read_bytes()))
     with pytest.raises(errors.MalformedValue, match="a field at"):
-        await decoding.decode(body, values.Room(GIB))
-    assert (await decoding.decode(body_of(np.array(["a"])), values.Room(GIB))) == np.array(["a"])
+        await decoding.decode(body, values.DecodeBudget(GIB))
+    assert (await decoding.decode(body_of(np.array(["a"])), values.DecodeBudget(GIB))) == np.array(["a"])
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ async def test_a_body_that_ends_or_occupies_the_process_does_no_more(
         with monkeypatch.context() as patch, pytest.raises(refusal, match=words):
             if refusal is errors.LimitExceeded:  # it would take three seconds
                 set_constants(patch, module, TIMEOUT_S=0.5)
-            await decoding.decode(memoryview(bytearray(made()[name])), values.Room(GIB))
-        assert (await decoding.decode(body_of(np.array(["a"])), values.Room(GIB))) == np.array(["a"])
+            await decoding.decode(memoryview(bytearray(made()[name])), values.DecodeBudget(GIB))
+        assert (await decoding.decode(body_of(np.array(["a"])), values.DecodeBudget(GIB))) == np.array(["a"])
     finally:
         await decoding.close()
 
@@ -168,9 +168,9 @@ async def test_where_no_process_can_start_only_flat_values_are_taken(monkeypatch
 
     monkeypatch.setattr(process, "spawn", cannot)
     decoding = Decoding(GIB)
-    assert (await decoding.decode(body_of(np.ones(2)), values.Room(GIB))).tolist() == [1, 1]  # type: ignore[attr-defined]
+    assert (await decoding.decode(body_of(np.ones(2)), values.DecodeBudget(GIB))).tolist() == [1, 1]  # type: ignore[attr-defined]
     with pytest.raises(errors.ValueRefused, match=r"can start none \(not under this system\); send arrays"):
-        await decoding.decode(body_of(pd.DataFrame({"a": [1]})), values.Room(GIB))
+        await decoding.decode(body_of(pd.DataFrame({"a": [1]})), values.DecodeBudget(GIB))
     await decoding.close()
 
 
@@ -183,19 +183,19 @@ async def test_closing_ends_what_is_tried(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(Room, "call", note)
     decoding = Decoding(GIB)
-    trying = asyncio.ensure_future(decoding.decode(body_of(np.array(["a"])), values.Room(GIB)))
+    trying = asyncio.ensure_future(decoding.decode(body_of(np.array(["a"])), values.DecodeBudget(GIB)))
     await asyncio.wait_for(begun.wait(), 60)
     await decoding.close()
     with pytest.raises(errors.ValueRefused, match="this duet is closed"):
         await trying
     with pytest.raises(errors.ValueRefused, match="this duet is closed"):
-        await decoding.decode(body_of(np.array(["a"])), values.Room(GIB))
+        await decoding.decode(body_of(np.array(["a"])), values.DecodeBudget(GIB))
 
 
 async def test_what_honest_peers_send_is_survived(decoding: Decoding) -> None:
     for contract in CONTRACTS:
         for name, sample in contract().samples().items():
-            found = await decoding.decode(body_of(sample), values.Room(GIB))
+            found = await decoding.decode(body_of(sample), values.DecodeBudget(GIB))
             assert contract().equal(found, sample), name
 
 

@@ -97,7 +97,7 @@ def settled(duet: duetlink.Duet) -> None:
     """Return when every path has been tried."""
     link = life_of(duet).link
     assert link is not None
-    run_inside(duet, link.ladder.wait_settled())
+    run_inside(duet, link.path_selector.wait_settled())
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/net"), reason="counts sockets through /proc")

@@ -17,7 +17,7 @@ import pytest
 from duetlink.duet.answering import actions as do
 from duetlink.duet.answering import events, machine
 from duetlink.duet.answering.actions import Charged, Entries
-from duetlink.duet.answering.events import Why
+from duetlink.duet.answering.events import FailureKind
 from duetlink.duet.answering.machine import Case, Phase, step
 from duetlink.duet.answering.states import (
     APPROVED,
@@ -32,13 +32,13 @@ from duetlink.duet.answering.states import (
 
 RUNS = 10_000  # about two seconds; 100,000 found nothing more
 STEPS = 30
-FAILURES: dict[type, tuple[Why, ...]] = {
-    do.Keep: (Why.OTHER, Why.INTERRUPTED),
-    do.KeepFailure: (Why.OTHER, Why.INTERRUPTED),
-    do.MakeOffer: (Why.GONE, Why.OTHER, Why.INTERRUPTED),
-    do.Release: (Why.AUDIT, Why.GONE, Why.OTHER, Why.INTERRUPTED),
-    do.WriteAuditEntry: (Why.AUDIT, Why.INTERRUPTED),
-    do.Tell: (Why.OTHER, Why.INTERRUPTED),
+FAILURES: dict[type, tuple[FailureKind, ...]] = {
+    do.Keep: (FailureKind.OTHER, FailureKind.INTERRUPTED),
+    do.KeepFailure: (FailureKind.OTHER, FailureKind.INTERRUPTED),
+    do.MakeOffer: (FailureKind.GONE, FailureKind.OTHER, FailureKind.INTERRUPTED),
+    do.Release: (FailureKind.AUDIT, FailureKind.GONE, FailureKind.OTHER, FailureKind.INTERRUPTED),
+    do.WriteAuditEntry: (FailureKind.AUDIT, FailureKind.INTERRUPTED),
+    do.Tell: (FailureKind.OTHER, FailureKind.INTERRUPTED),
 }
 
 NO_YES = "nothing is released without a standing yes"
@@ -191,7 +191,7 @@ class World:
         check(awaited in ([], list(actions[-1:])), WAITS)
         if isinstance(event, (events.Withdrawn, events.Expired, events.Retired)):
             check(not awaited, WAITS)
-        if isinstance(event, events.Failed) and event.why is Why.INTERRUPTED:
+        if isinstance(event, events.Failed) and event.why is FailureKind.INTERRUPTED:
             check(not awaited, WAITS)
         for action in actions:
             self.perform(action)
@@ -311,7 +311,7 @@ def test_the_worlds_reach_every_end_and_every_way() -> None:
         EXPIRED,
         FAILED,
     }
-    assert {way for _, way, _ in reached} == {*machine.Way}
+    assert {way for _, way, _ in reached} == {*machine.ReplyMode}
 
 
 # What is replaced in a copy of the machine, and the property that finds it.
@@ -469,7 +469,7 @@ def test_where_the_log_cannot_be_written_nothing_leaves_and_the_request_is_denie
         events.RequestArrived(A, BY_POLICY),
         events.Done(do.Keep()),
         events.Done(do.MakeOffer(A)),
-        events.Failed(release, Why.AUDIT, NO_DISK),
+        events.Failed(release, FailureKind.AUDIT, NO_DISK),
     )
     assert done[-1] == (
         do.TakeBackOffer(A, NO_DISK),
@@ -488,7 +488,7 @@ def test_where_the_log_cannot_be_written_a_request_that_a_person_approves_is_pen
         events.Answered(BY_PERSON),
         events.Done(do.Keep()),
         events.Done(do.MakeOffer(A)),
-        events.Failed(release, Why.AUDIT, NO_DISK),
+        events.Failed(release, FailureKind.AUDIT, NO_DISK),
     )
     assert done[1] == (do.Settle(APPROVED, PERSON), do.Grant(PERSON), do.Keep())
     assert done[-1] == (
@@ -508,7 +508,7 @@ def test_where_one_of_two_offers_fails_the_other_is_taken_back_and_both_hear_why
         events.Done(do.Keep()),
         events.Done(do.MakeOffer(A)),
         events.Done(do.Release(A, with_question=False)),
-        events.Failed(do.MakeOffer(B), Why.GONE, GONE),
+        events.Failed(do.MakeOffer(B), FailureKind.GONE, GONE),
         events.Done(do.Tell(A, DENIED, "'gone'")),
         events.Done(do.Tell(B, DENIED, "'gone'")),
     )
@@ -553,7 +553,7 @@ def test_what_expires_while_its_release_fails_has_expired() -> None:
         events.RequestArrived(A),
         events.Answered(BY_PERSON),
         events.Expired("late"),
-        events.Failed(do.Keep(), Why.OTHER, closed),
+        events.Failed(do.Keep(), FailureKind.OTHER, closed),
     )
     assert done[-1] == (
         do.Settle(PENDING),

@@ -23,8 +23,8 @@ from duetlink.duet.answering.queue import HISTORY
 from duetlink.duet.duet import Duet
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.state import records
+from duetlink.duet.state.directory import StateDirectory
 from duetlink.duet.state.file import StateFile
-from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.request_record import request_to_json
 from duetlink.duet.store import Asset, AwaitedAsset
 from duetlink.testing.faults import life_of
@@ -551,7 +551,7 @@ def test_what_is_damaged_is_not_begun_anew(launch: Launch, states: Path) -> None
     with pytest.raises(errors.StateBroken, match="duetlink state forget clinic"):
         launch()
     assert file.read_bytes() == content[:-100]
-    assert not StatePlace(states, "clinic").is_held()
+    assert not StateDirectory(states, "clinic").is_held()
     file.write_bytes(content)
     launch()
 

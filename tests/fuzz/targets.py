@@ -27,7 +27,7 @@ from duetlink.data import values
 from duetlink.data.codecs import aggregate, chunk
 from duetlink.data.codecs.element import BY_NAME, ELEMENTS, Element
 from duetlink.data.codecs.integers.fixed_point import FixedPoint
-from duetlink.data.codecs.integers.lane import Lane
+from duetlink.data.codecs.integers.lane import FixedPointFormat
 from duetlink.data.codecs.integers.spans import BLOCK_ITEMS, Spans
 from duetlink.data.codecs.registry import codecs
 from duetlink.data.codecs.sketch.peel import peel
@@ -183,7 +183,7 @@ def _body_samples(libraries: tuple[str, ...]) -> list[bytes]:
 
 
 def _use_body(data: bytes) -> None:
-    touch(values.decode(bytearray(data), room=values.Room(ROOM_BYTES)))
+    touch(values.decode(bytearray(data), room=values.DecodeBudget(ROOM_BYTES)))
 
 
 _PLAIN = ("Builtins", "Numpy", "Torch", "Pandas")
@@ -593,7 +593,10 @@ def _use_sum(data: bytes) -> None:
         given = np.linspace(-2, 2, _SUM_ITEMS, dtype=np.float32)
         element = BY_NAME["float32"]
         spans = Spans.from_flat(flat)
-        for lane in (Lane.lossless(spans, element, given.size, 3), Lane.lossy(spans, element, 3, 2)):
+        for lane in (
+            FixedPointFormat.lossless(spans, element, given.size, 3),
+            FixedPointFormat.lossy(spans, element, 3, 2),
+        ):
             if lane is not None:
                 lane.from_integers(lane.to_integers(given), given.copy())
     elif kind == b"\4":

@@ -20,8 +20,8 @@ from duetlink.groups.lifecycle.exit import Exit
 from duetlink.groups.lifecycle.joining import Joining
 from duetlink.groups.lifecycle.life import GroupLife
 from duetlink.groups.links.transport import Message
+from duetlink.groups.membership.member_state import MemberState
 from duetlink.groups.membership.messages import Epoch
-from duetlink.groups.membership.standing import Standing
 from duetlink.net.link.introducing import peer_closed
 from duetlink.net.link.link import Link, LinkOwner
 
@@ -84,7 +84,7 @@ class Network:
 
 
 class MemoryLink:
-    """One end. It is its own `rpc`, `streams`, `ladder` and `traffic`: a stand-in for what a group uses."""
+    """One end. It is its own `rpc`, `streams`, `path_selector` and `traffic`, as a group uses them."""
 
     other: MemoryLink
 
@@ -97,7 +97,7 @@ class MemoryLink:
         self.own_absence = ""
         self.owner = LinkOwner()
         self.sink = Sink()
-        self.rpc = self.streams = self.ladder = self.traffic = self
+        self.rpc = self.streams = self.path_selector = self.traffic = self
         self.round_trip = SimpleNamespace(typical_s=0.001)
         self.best = SimpleNamespace(name="tcp")
         self._network = network
@@ -340,7 +340,7 @@ class MemoryMember:
         """Open a group, without a door."""
         self.life.entrance.is_hosting = True
         self.life.roster = self.life.roster.with_entry(self.life.links.me)
-        self.life.standing = Standing(0, Epoch(0, (0,)), 0)
+        self.life.standing = MemberState(0, Epoch(0, (0,)), 0)
 
     async def join(self, founder: MemoryMember) -> None:
         """Come in as one who knew the code."""

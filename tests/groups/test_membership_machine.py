@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from duetlink.errors import RemoteProtocolError
-from duetlink.groups.membership import events, machine, standing
+from duetlink.groups.membership import events, machine
+from duetlink.groups.membership import member_state as standing
+from duetlink.groups.membership.member_state import MemberState
 from duetlink.groups.membership.messages import Accept, Commit, Epoch, Message, Prepare, Proposal
-from duetlink.groups.membership.standing import Standing
 
 ONE_LIST = "an epoch has one list of members"
 BETWEEN = "an epoch changes between operations"
@@ -53,7 +54,7 @@ class World:
     def __init__(self, seed: int, stepper: Any = machine) -> None:
         self.random = random.Random(seed)
         self.machine = stepper
-        self.standings: dict[int, Any] = {0: Standing(0, Epoch(0, (0,)))}
+        self.standings: dict[int, Any] = {0: MemberState(0, Epoch(0, (0,)))}
         self.dead: set[int] = set()
         self.queues: dict[tuple[int, int], deque[Any]] = {}
         self.agreed: dict[int, tuple[tuple[int, ...], bool]] = {0: ((0,), True)}
@@ -116,7 +117,7 @@ class World:
         if not members or len(self.standings) > 40:
             return
         seat, introducer = len(self.standings), min(members)
-        self.standings[seat] = Standing(seat, self.standings[introducer].epoch, introducer)
+        self.standings[seat] = MemberState(seat, self.standings[introducer].epoch, introducer)
         self.position[seat] = 0
         for other in self.present():
             if other != seat:
@@ -154,7 +155,7 @@ class World:
             del self.queues[sender, seat]
             self.feed(seat, events.Gone(sender))
         else:
-            self.feed(seat, events.Heard(sender, message))
+            self.feed(seat, events.MessageReceived(sender, message))
         return True
 
     def drain(self) -> None:
@@ -181,7 +182,7 @@ class World:
             return True
         if seat in self.running and self.random.random() < 0.02:
             self.ending.add(seat)
-            self.feed(seat, events.Spoil())
+            self.feed(seat, events.AbortEpoch())
             return True
         if seat in self.running:
             epoch = standing.epoch
@@ -326,7 +327,7 @@ def test_a_member_that_leaves_looks_so_even_where_its_own_word_comes_last() -> N
     seen: list[Any] = []
     for one, other in ((2, 0), (0, 1)):  # what it tells member 1 itself is still on its way
         while queue := world.queues[one, other]:
-            event = events.Heard(one, queue.popleft())
+            event = events.MessageReceived(one, queue.popleft())
             seen += machine.step(world.standings[other], event)[1] if other == 1 else []
             world.feed(other, event)
     assert [action for action in seen if isinstance(action, events.Revoke)] == [
@@ -353,8 +354,8 @@ def test_what_a_proposer_had_accepted_before_it_died_is_what_the_next_one_commit
             for (one, other), queue in sorted(world.queues.items())
             if queue and not (other == 2 and isinstance(queue[0], Accept))
         )
-        world.feed(seat, events.Heard(sender, world.queues[sender, seat].popleft()))
-    world.feed(newcomer, events.Heard(0, world.queues[0, newcomer].popleft()))
+        world.feed(seat, events.MessageReceived(sender, world.queues[sender, seat].popleft()))
+    world.feed(newcomer, events.MessageReceived(0, world.queues[0, newcomer].popleft()))
     assert world.standings[newcomer].epoch == Epoch(2, (0, 1, 2, 3))
     for other in (1, 2):
         world.queues[0, other].clear()
@@ -379,13 +380,13 @@ def test_a_member_cannot_speak_for_another(message: Message, words: str) -> None
     world = grown(3)
     before = world.standings[1]
     with pytest.raises(RemoteProtocolError, match=words):
-        machine.step(before, events.Heard(2, message))
+        machine.step(before, events.MessageReceived(2, message))
 
 
 def test_who_belongs_to_no_epoch_commits_none() -> None:
-    standing = Standing(1, Epoch(1, (0, 1)))
+    standing = MemberState(1, Epoch(1, (0, 1)))
     with pytest.raises(RemoteProtocolError, match="no part in"):
-        machine.step(standing, events.Heard(9, Commit(2, Proposal((0, 1)))))
+        machine.step(standing, events.MessageReceived(9, Commit(2, Proposal((0, 1)))))
 
 
 PLANTS = {
@@ -417,7 +418,7 @@ PLANTS = {
 def source_of_machine() -> str:
     """With that of what it imports of standings in it, so that bugs can be planted in both."""
     found, inside = inspect.getsource(machine), inspect.getsource(standing).partition("annotations\n")[2]
-    imports = "from duetlink.groups.membership.standing import Round, Standing, alive, times_missed\n"
+    imports = "from duetlink.groups.membership.member_state import Round, Standing, alive, times_missed\n"
     assert imports in found
     return found.replace(imports, inside)
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from duetlink.groups.membership import events, machine
+from duetlink.groups.membership.member_state import MemberState
 from duetlink.groups.membership.messages import Epoch
-from duetlink.groups.membership.standing import Standing
 from tests.groups.test_membership_machine import source_of_machine
 
 STEP_S = 0.5
@@ -62,7 +62,7 @@ class Timed:
         self.machine = stepper
         self.now_s = 0.0
         epoch = Epoch(1, tuple(range(size)))
-        self.standings: dict[int, Any] = {seat: Standing(seat, epoch) for seat in range(size)}
+        self.standings: dict[int, Any] = {seat: MemberState(seat, epoch) for seat in range(size)}
         pairs = itertools.permutations(range(size), 2)
         self.ends: dict[tuple[int, int], End] = {pair: End() for pair in pairs}
         self.stopped_until_s: dict[int, float] = dict.fromkeys(range(size), 0.0)
@@ -149,7 +149,7 @@ class Timed:
                     end.is_open = False
                     self.feed(seat, events.Gone(other))
                 elif message is not None:
-                    self.feed(seat, events.Heard(other, message))
+                    self.feed(seat, events.MessageReceived(other, message))
         elif not end.looks and self.now_s - end.heard_s > SILENCE_S:
             end.looks, end.left_s = True, PATIENCE_S
             self.feed(seat, events.Missed(other))

@@ -12,13 +12,13 @@ from duetlink.groups.membership.messages import (
     Accept,
     Accepted,
     Commit,
+    EpochAborted,
     Leaving,
     Lost,
     Prepare,
     Promise,
     Proposal,
     Refused,
-    Spoiled,
 )
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.net.signaling.reunion import meeting_place
@@ -107,7 +107,7 @@ def test_a_key_has_one_seat_and_the_right_length() -> None:
         Accept(3, (1, 2), Proposal((0, 2))),
         Accepted(3, (1, 2)),
         Commit(4, Proposal((0, 2), False)),
-        Spoiled(3),
+        EpochAborted(3),
     ],
 )
 def test_messages_arrive_as_they_were(message: messages.Message) -> None:

@@ -59,7 +59,7 @@ def test_both_servers_listen_at_the_ports_of_the_settings_from_the_launch_on() -
 
 def scientist_dials(scientist: duetlink.Duet) -> int:
     link = link_of(scientist)
-    client = flight_client(link.ladder.best)
+    client = flight_client(link.path_selector.best)
     return int(client.address.rpartition(":")[2])
 
 

@@ -33,7 +33,7 @@ from duetlink.compute.worker.protocol.faults import Fault
 from duetlink.compute.worker.protocol.memory import map_sealed, place
 from duetlink.compute.worker.room.draws import Draws
 from duetlink.compute.worker.room.interpreter import Interpreter
-from duetlink.compute.worker.room.program import ProgramDesk
+from duetlink.compute.worker.room.program import ProgramHandler
 from duetlink.compute.worker.room.progress import Progress
 from duetlink.data import values
 from duetlink.duet.answering.inbox import Inbox
@@ -153,7 +153,7 @@ class Room:
         again: Sequence[str] = (),
     ) -> None:
         self.lists = allowed() if lists is None else lists
-        self.desk = ProgramDesk(self.lists)
+        self.desk = ProgramHandler(self.lists)
         self.body = sliced.to_body()
         for name, revision in sorted(sliced.assets):
             if name in assets and revision == 1:

@@ -337,7 +337,7 @@ def test_it_is_not_done_where_the_settings_say_so(tmp_path: Path, rooms: Rooms) 
 def test_it_is_not_done_where_a_mock_could_not_be_kept(
     bench: Bench, rooms: Rooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetlink.duet.asking.pointers.workbench.unaltered", lambda body: None)
+    monkeypatch.setattr("duetlink.duet.asking.pointers.remote_session.unaltered", lambda body: None)
     unkept = bench.share(REAL, "unkept", mock=MOCK)
     unkept.mock[:] = 0
     unkept + 1

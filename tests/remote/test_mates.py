@@ -253,6 +253,6 @@ def test_the_same_notebook_says_the_same_on_two_days_in_any_order(
         "np.linalg.inv(x.T @ x)": "PrivateValue",
         "f.describe()": "(8, 2)",
     }
-    agreement = life_of(shared_bench.scientist).workbench.program().agreement
+    agreement = life_of(shared_bench.scientist).remote_session.program().agreement
     set_constants(monkeypatch, agreement, known={})  # as a new duet begins
     assert {code: said(code, pointers) for code in reversed(NOTEBOOK)} == one

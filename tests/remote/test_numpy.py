@@ -171,13 +171,13 @@ def test_steps_that_no_pointer_needs_are_let_go_of(
         for _ in range(recording.MOST_STEPS):
             pointer * 2
         np.testing.assert_array_equal((kept * 3).get(), (real + 1) * 3)
-    program = life_of(bench.scientist).workbench.program()
+    program = life_of(bench.scientist).remote_session.program()
     assert kept_counts(program)["trace"] + len(program.steps) < recording.MOST_STEPS
     np.testing.assert_array_equal(kept.get(), real + 1)
 
 
 def test_numbers_are_written_as_they_are(bench: Bench, pointer: Any) -> None:
-    program = life_of(bench.scientist).workbench.program()
+    program = life_of(bench.scientist).remote_session.program()
     numbers = (1.0, 1, True, 0.0, -0.0, 0.0, float("inf"), float("nan"), None, 1.0)
     written = [program.encode(number) for number in numbers]
     assert written == ["1.0", "1", "true", "0.0", "-0.0", "0.0", "Infinity", "NaN", "null", "1.0"]
@@ -207,7 +207,9 @@ def test_an_estimator_whose_library_is_imported_late(bench: Bench, monkeypatch: 
 
     x = bench.share(np.arange(12.0).reshape(6, 2), "late")
     _ = x + 1  # the lists of what is imported by now are loaded; as if scikit-learn came after that
-    monkeypatch.setattr(life_of(bench.scientist).workbench.program(), "allowed", Allowed(("python", "numpy")))
+    monkeypatch.setattr(
+        life_of(bench.scientist).remote_session.program(), "allowed", Allowed(("python", "numpy"))
+    )
     model = bench.scientist.remote(Ridge())
     model.fit(x, x[:, 0])
     assert model.coef_.get().shape == (2,)

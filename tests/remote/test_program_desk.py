@@ -20,7 +20,7 @@ from duetlink.compute.worker.protocol import faults
 from duetlink.compute.worker.protocol.faults import Fault
 from duetlink.compute.worker.protocol.memory import place
 from duetlink.compute.worker.room import program
-from duetlink.compute.worker.room.program import ProgramDesk
+from duetlink.compute.worker.room.program import ProgramHandler
 from duetlink.data import values
 from duetlink.errors import OperationFailed, RemoteProtocolError
 from duetlink.testing.faults import list_function
@@ -160,7 +160,7 @@ def test_the_owner_hears_at_which_step_a_program_is_also_amid_a_long_one() -> No
 
     lists = Allowed.installed()
     list_function(lists, Function("planted.wait", lambda: heard.wait(30), "other"))
-    desk = ProgramDesk(lists)
+    desk = ProgramHandler(lists)
     content = Sliced(2, [["numpy.zeros", [1]], ["planted.wait", []]]).to_body()
     fd = place([content], len(content))
     asked = {"size_bytes": len(content), "max_bytes": 1_000, "salt": "00"}

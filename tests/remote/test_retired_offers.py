@@ -13,7 +13,7 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering.releases import Releases
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.duet import Duet
-from duetlink.net.flight.body import Landing
+from duetlink.net.flight.body import ReceiveBuffer
 from duetlink.net.link.link import Link
 from duetlink.testing.faults import life_of, run_inside
 from tests.remote.conftest import Bench
@@ -52,11 +52,11 @@ def kept(bench: Bench, ask: Any) -> pb.TransferOffer:
 async def check_refused(link: Link, offer: pb.TransferOffer, words: str) -> None:
     """No way to this body brings a byte of it, and each says so."""
     if offer.HasField("ticket"):
-        landing = Landing(offer.size_bytes)
+        receive_buffer = ReceiveBuffer(offer.size_bytes)
         with pytest.raises(errors.TicketRefused):
-            await link.ladder.named(offer.ticket.path).fetch(offer.ticket, landing)
-        assert landing.position_bytes == 0
-    for path in link.ladder.statuses():
+            await link.path_selector.named(offer.ticket.path).fetch(offer.ticket, receive_buffer)
+        assert receive_buffer.position_bytes == 0
+    for path in link.path_selector.statuses():
         query = pb.TicketQuery(
             transfer_id=offer.transfer_id, path=path.name, missing=[0, offer.size_bytes], plain=True
         )

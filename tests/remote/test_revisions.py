@@ -74,7 +74,7 @@ def test_an_old_pointer_says_that_its_revision_is_no_longer_shared(bench: Bench)
 
 
 def test_a_mock_is_kept_while_a_pointer_lives_or_the_peer_shares_it(bench: Bench) -> None:
-    revisions = life_of(bench.scientist).workbench.revisions
+    revisions = life_of(bench.scientist).remote_session.revisions
 
     def kept() -> list[int]:
         gc.collect()
@@ -106,6 +106,6 @@ def test_values_that_were_arguments_are_let_go_of_with_their_step(
         assert frame["b"].sum().get(reason="why") == 15.0
     set_constants(monkeypatch, recording, COMPACT_STEPS=-1_000_000)
     assert frame["b"].sum().get(reason="why") == 15.0
-    program = life_of(bench.scientist).workbench.program()
+    program = life_of(bench.scientist).remote_session.program()
     assert kept_counts(program)["values"] <= 2  # those that the frame is made by
     assert program.echoes.own == set()

@@ -25,7 +25,7 @@ PATIENT = (
 TRIED = """
     duetlink.duet.asking.requests.pending_request:PendingRequest._result
     duetlink.duet.asking.requests.pending_request:_wait
-    duetlink.duet.asking.pointers.workbench:Workbench.mock
+    duetlink.duet.asking.pointers.remote_session:Workbench.mock
     duetlink.duet.duet:Duet._wait_for
     duetlink.duet.duet:Duet.close
     duetlink.duet.duet:Duet.open_port
@@ -57,7 +57,7 @@ OWN = {
     "duetlink.duet.asking.mocks.agreement:Mates._asked": "a room of this machine's, thirty seconds at most",
     "duetlink.duet.asking.requests.own_requests:OwnRequest.withdraw": TURN,
     "duetlink.duet.asking.requests.pending_request:PendingRequest.__init__": TURN,
-    "duetlink.duet.asking.pointers.workbench:Workbench.glance": "two seconds at most, of what is shown",
+    "duetlink.duet.asking.pointers.remote_session:Workbench.glance": "two seconds at most, of what is shown",
     "duetlink.duet.compression:SharedCompression": TURN,
     "duetlink.duet.duet:Duet.accept": "the text is taken at once; then it waits as wait_connected",
     "duetlink.duet.duet:Duet.doctor": "ten seconds at most, on a loop of its own",

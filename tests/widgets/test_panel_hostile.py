@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.duet.asking.pointers import workbench
+from duetlink.duet.asking.pointers import remote_session
 from duetlink.errors import MalformedValue
 from duetlink.testing.faults import life_of, replace_function
 from duetlink_widgets import snapshot
@@ -74,14 +74,14 @@ def test_a_mock_that_the_peer_withholds_keeps_nothing_waiting(make_duets: MakeDu
 def test_a_mock_of_the_peers_is_decoded_at_the_owner_when_a_room_has_survived_it(
     make_duets: MakeDuets, show: ShowPanel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workbench, "GLANCE_S", 60.0)
+    monkeypatch.setattr(remote_session, "GLANCE_S", 60.0)
     owner, scientist = make_duets()
     page = show(owner)
     life = life_of(owner)
     scientist.share(pd.DataFrame({"a": [1.0]}), "notes", mock="auto")
     scientist.share(np.zeros(2), "flat", mock=np.ones(2))
     page.trait("shared", lambda shared: shared["total"] == 2)
-    assert life.workbench.here(life.catalogue.peer["notes"]) is None  # nobody has asked for it
+    assert life.remote_session.here(life.catalogue.peer["notes"]) is None  # nobody has asked for it
     assert "a float64" in repr(owner.store)
     assert life.decoding.tried == 1
     assert owner.store["flat"].mock.tolist() == [1.0, 1.0]

@@ -19,7 +19,7 @@ from duetlink.compute.mocks.scope import Scope
 _TABLES = (pa.Table, pa.RecordBatch)
 
 
-class ArrowTwin:
+class ArrowMockBuilder:
     def rows(self, obj: Any) -> int | None:
         if isinstance(obj, _TABLES):
             return int(obj.num_rows)
@@ -162,4 +162,4 @@ def _bound(scalar: Any) -> Any:
     return scalar.as_py()
 
 
-HANDLER: Any = ArrowTwin()
+HANDLER: Any = ArrowMockBuilder()

@@ -21,7 +21,7 @@ class Span(NamedTuple):
     owner: object
 
 
-class TwinType(Protocol):
+class MockBuilder(Protocol):
     """One library's objects."""
 
     def rows(self, obj: Any) -> int | None:

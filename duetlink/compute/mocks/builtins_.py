@@ -26,7 +26,7 @@ _SMALL_INTEGER = 1 << 16
 _FEW = 8
 
 
-class BuiltinsTwin:
+class BuiltinsMockBuilder:
     def rows(self, obj: Any) -> int | None:
         return len(obj) if type(obj) in (list, *_DICTS) and members(obj) is None else None
 
@@ -169,4 +169,4 @@ def _listed(parts: Mapping[Hashable, Any]) -> str:
     return ", ".join(map(repr, list(parts)[:8])) + (" and more" if len(parts) > 8 else "")
 
 
-HANDLER: Any = BuiltinsTwin()
+HANDLER: Any = BuiltinsMockBuilder()

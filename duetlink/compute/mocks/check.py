@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from duetlink.compute.mocks.base import Span, TwinType
+from duetlink.compute.mocks.base import MockBuilder, Span
 from duetlink.compute.mocks.registry import is_known, twin_type, unsupported
 from duetlink.errors import SettingError
 
@@ -113,7 +113,7 @@ def _copied(obj: Any, mock: Any, path: str) -> str:
     )
 
 
-def _is_constant(handler: TwinType, mock: Any, rows: int) -> bool:
+def _is_constant(handler: MockBuilder, mock: Any, rows: int) -> bool:
     return handler.equal(handler.part(mock, 1, rows), handler.part(mock, 0, rows - 1))
 
 

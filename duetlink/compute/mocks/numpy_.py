@@ -19,7 +19,7 @@ from duetlink.errors import SettingError
 TRUTH_VALUES = 8  # so few of them are the same by chance
 
 
-class NumpyTwin:
+class NumpyMockBuilder:
     def rows(self, obj: Any) -> int | None:
         return len(obj) if isinstance(obj, np.ndarray) and obj.ndim else None
 
@@ -204,4 +204,4 @@ def _gone(array: Array) -> Array:
     return np.array([type(item) is not str for item in array.flat], bool).reshape(array.shape)
 
 
-HANDLER: Any = NumpyTwin()
+HANDLER: Any = NumpyMockBuilder()

@@ -18,7 +18,7 @@ from duetlink.compute.mocks.scope import Scope
 _SHAPED = (pd.DataFrame, pd.Series, pd.Index)
 
 
-class PandasTwin:
+class PandasMockBuilder:
     def rows(self, obj: Any) -> int | None:
         return len(obj) if isinstance(obj, _SHAPED) else None
 
@@ -143,4 +143,4 @@ def _spans(array: Any, part: str) -> Iterator[Span]:
         yield from numpy_.spans(np.asarray(array), part)
 
 
-HANDLER: Any = PandasTwin()
+HANDLER: Any = PandasMockBuilder()

@@ -24,7 +24,7 @@ _TYPES = {
 _NO_FACTS = NoFacts()
 
 
-class PolarsTwin:
+class PolarsMockBuilder:
     def rows(self, obj: Any) -> int | None:
         return len(obj) if isinstance(obj, (pl.DataFrame, pl.Series)) else None
 
@@ -208,4 +208,4 @@ def _listed(frame: pl.DataFrame) -> str:
     return ", ".join(map(repr, frame.columns)) or "none"
 
 
-HANDLER: Any = PolarsTwin()
+HANDLER: Any = PolarsMockBuilder()

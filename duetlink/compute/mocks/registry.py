@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, cast
 
-from duetlink.compute.mocks.base import TwinType
+from duetlink.compute.mocks.base import MockBuilder
 from duetlink.errors import SettingError
 
 _MODULES = {
@@ -41,12 +41,12 @@ def is_known(obj: object) -> bool:
     return library_of(type(obj)) is not None
 
 
-def twin_type(obj: object) -> TwinType:
+def twin_type(obj: object) -> MockBuilder:
     """The handler of an object's library; raises SettingError for what no library here has."""
     library = library_of(type(obj))
     if library is None:
         raise unsupported(obj)
-    return cast(TwinType, importlib.import_module(_MODULES[library]).HANDLER)
+    return cast(MockBuilder, importlib.import_module(_MODULES[library]).HANDLER)
 
 
 def unsupported(obj: Any, reason: str = "") -> SettingError:

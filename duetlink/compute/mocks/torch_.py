@@ -16,7 +16,7 @@ from duetlink.compute.mocks.registry import unsupported
 from duetlink.compute.mocks.scope import Scope
 
 
-class TorchTwin:
+class TorchMockBuilder:
     def rows(self, obj: Any) -> int | None:
         return len(obj) if isinstance(obj, torch.Tensor) and obj.dim() else None
 
@@ -153,4 +153,4 @@ class _TensorFacts:
         return ArrayFacts(np.asarray(tensor.numpy()))
 
 
-HANDLER: Any = TorchTwin()
+HANDLER: Any = TorchMockBuilder()

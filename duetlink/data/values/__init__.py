@@ -5,8 +5,18 @@ Importing this package imports no array library: each is loaded when a value of 
 
 from duetlink.data.values.base import Encoded, Summary
 from duetlink.data.values.flat import NotFlat, libraries
-from duetlink.data.values.reader import Room, decode
+from duetlink.data.values.reader import DecodeBudget, decode
 from duetlink.data.values.told import told
 from duetlink.data.values.writer import encode, summarise
 
-__all__ = ["Encoded", "NotFlat", "Room", "Summary", "decode", "encode", "libraries", "summarise", "told"]
+__all__ = [
+    "DecodeBudget",
+    "Encoded",
+    "NotFlat",
+    "Summary",
+    "decode",
+    "encode",
+    "libraries",
+    "summarise",
+    "told",
+]

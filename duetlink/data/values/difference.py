@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from duetlink.data.values import body
 from duetlink.data.values.base import MAX_NODES, counted
-from duetlink.data.values.reader import BodyReader, Room, decode
+from duetlink.data.values.reader import BodyReader, DecodeBudget, decode
 from duetlink.data.values.registry import FOREIGN
 from duetlink.data.values.schema_pb2 import Node
 from duetlink.errors import DuetError, MalformedValue
@@ -99,7 +99,7 @@ def _within(one: _Part, other: _Part) -> Pair | None:
 
 def _read(part: _Part) -> Any:
     node, segments = part
-    return BodyReader((node,), segments, 1, Room(0), False, False).value()
+    return BodyReader((node,), segments, 1, DecodeBudget(0), False, False).value()
 
 
 # -- by type -------------------------------------------------------------------------------------------------

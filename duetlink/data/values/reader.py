@@ -21,7 +21,7 @@ MAX_DECODED_BYTES = 1 << 30
 
 
 @dataclass(slots=True)
-class Room:
+class DecodeBudget:
     """Memory that arrays may take beside the body that they come from."""
 
     left_bytes: int
@@ -35,7 +35,7 @@ class BodyReader:
         nodes: Sequence[bytes],
         segments: Sequence[memoryview],
         max_depth: int,
-        room: Room,
+        room: DecodeBudget,
         gradients: bool,
         only_flat: bool,
     ) -> None:
@@ -115,7 +115,7 @@ def decode(
     *,
     max_nodes: int = MAX_NODES,
     max_depth: int = MAX_DEPTH,
-    room: Room | None = None,
+    room: DecodeBudget | None = None,
     gradients: bool = True,
     only_flat: bool = False,
 ) -> object:
@@ -132,7 +132,7 @@ def decode(
         view = view.cast("B")
     header, segments = layout.split(view, max_nodes)
     reader = BodyReader(
-        header.nodes, segments, max_depth, room or Room(MAX_DECODED_BYTES), gradients, only_flat
+        header.nodes, segments, max_depth, room or DecodeBudget(MAX_DECODED_BYTES), gradients, only_flat
     )
     try:
         obj = reader.value()

@@ -6,7 +6,7 @@ import sys
 
 from duetlink.data.values.base import Summary
 from duetlink.data.values.flat import NotFlat, libraries
-from duetlink.data.values.reader import Room, decode
+from duetlink.data.values.reader import DecodeBudget, decode
 from duetlink.data.values.writer import summarise
 from duetlink.errors import DuetError
 
@@ -20,6 +20,8 @@ def told(body: memoryview | bytes) -> Summary | None:
     try:
         if any(library != "numpy" and library not in sys.modules for library in libraries(memoryview(body))):
             return None
-        return summarise(decode(body, max_nodes=_MOST_PARTS, room=Room(0), gradients=False, only_flat=True))
+        return summarise(
+            decode(body, max_nodes=_MOST_PARTS, room=DecodeBudget(0), gradients=False, only_flat=True)
+        )
     except (DuetError, NotFlat):
         return None

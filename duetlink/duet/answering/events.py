@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from duetlink.duet.answering.actions import Awaited
 
 
-class Why(enum.Enum):
+class FailureKind(enum.Enum):
     """Of what kind a failure is."""
 
     AUDIT = "the audit log cannot be written"
@@ -126,5 +126,5 @@ class Done(Event):
 @dataclass(frozen=True, slots=True)
 class Failed(Event):
     action: Awaited
-    why: Why
+    why: FailureKind
     error: BaseException

@@ -43,7 +43,7 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, p
     assert isinstance(job, FunctionJob)
     inputs = [await _placed(job, input_, limits, programs) for input_ in job.inputs]
     try:
-        room = await Room.start(limits, desk="job", libraries=job.libraries, on_event=on_event)
+        room = await Room.start(limits, handler="job", libraries=job.libraries, on_event=on_event)
         job.memory_bytes = room.memory_bytes
         try:
             return await _function(room, job, inputs, decoding), 1 if job.info.group else None
@@ -161,7 +161,7 @@ async def _looked_at(encoded: Encoded, decoding: Decoding) -> Encoded:
     summary = dataclasses.replace(encoded.summary, elements=None)
     if encoded.size_bytes <= _LOOKED_AT_BYTES:
         try:
-            value = await decoding.decode(encoded.segments[0], values.Room(_LOOKED_AT_BYTES))
+            value = await decoding.decode(encoded.segments[0], values.DecodeBudget(_LOOKED_AT_BYTES))
             found = await asyncio.to_thread(values.summarise, value)
             summary = dataclasses.replace(found, size_bytes=encoded.size_bytes)
         except RemoteProtocolError as error:

@@ -77,7 +77,7 @@ from dataclasses import dataclass, replace
 from duetlink.duet.answering import actions as do
 from duetlink.duet.answering import events
 from duetlink.duet.answering.actions import Action, Charged, Entries
-from duetlink.duet.answering.events import Event, Fail, No, Why, Yes
+from duetlink.duet.answering.events import Event, Fail, FailureKind, No, Yes
 from duetlink.duet.answering.states import (
     APPROVED,
     DENIED,
@@ -103,7 +103,7 @@ class Phase(enum.Enum):
     ENDED = "ended"
 
 
-class Way(enum.Enum):
+class ReplyMode(enum.Enum):
     """How an answer reaches whoever asked."""
 
     REPLY = "in the reply to the question"
@@ -117,7 +117,7 @@ class Case:
     """One request as it stands."""
 
     phase: Phase = Phase.NEW
-    way: Way = Way.REPLY
+    way: ReplyMode = ReplyMode.REPLY
     askers: tuple[bytes, ...] = ()  # who wait for an answer, oldest first
     offered: tuple[bytes, ...] = ()  # those of them whose offer is recorded, and who do not know of it yet
     outcome: str = PENDING  # what they are told, or were
@@ -152,7 +152,7 @@ def step(now: Case, event: Event) -> Step:
     if now.phase is Phase.NEW and isinstance(event, events.RequestArrived):
         return _asked(now, event)
     if now.phase is Phase.NEW and isinstance(event, events.AskedAgain):
-        return _grant(replace(now, way=Way.AGAIN, askers=(event.asker,)), event.yes)
+        return _grant(replace(now, way=ReplyMode.AGAIN, askers=(event.asker,)), event.yes)
     return now, ()
 
 
@@ -160,7 +160,7 @@ def step(now: Case, event: Event) -> Step:
 
 
 def _asked(now: Case, asked: events.RequestArrived, *before: Action) -> Step:
-    now = replace(now, askers=(asked.asker,), way=Way.REPLY)
+    now = replace(now, askers=(asked.asker,), way=ReplyMode.REPLY)
     answer = asked.answer
     if isinstance(answer, No):
         now = replace(now, phase=Phase.REFUSING, outcome=DENIED, by=answer.by, reason=answer.reason)
@@ -195,7 +195,7 @@ def _while_pending(now: Case, event: Event) -> Step:
             back: tuple[Action, ...] = ()
             if yes.is_charged and now.run_is_charged:  # the release costs what its run did
                 now, back = replace(now, run_is_charged=False), (do.ChargeBack(Charged.RUN),)
-            return _grant(replace(now, way=Way.MESSAGE if now.askers else Way.NOBODY), yes, *back)
+            return _grant(replace(now, way=ReplyMode.MESSAGE if now.askers else ReplyMode.NOBODY), yes, *back)
         case events.Answered(None):
             return now, (do.CallPerson(),)
     return now, ()
@@ -237,10 +237,10 @@ def _function(now: Case, event: events.FunctionMade | events.FunctionFailed | ev
 def _grant(now: Case, yes: Yes, *before: Action) -> Step:
     """Nothing is awaited between a policy's yes and its charge: two requests do not spend one quota."""
     now = replace(now, phase=Phase.GRANTING, outcome=APPROVED, by=yes.by, is_charged=yes.is_charged)
-    actions = before if now.way is Way.AGAIN else (*before, do.Settle(APPROVED, yes.by))
+    actions = before if now.way is ReplyMode.AGAIN else (*before, do.Settle(APPROVED, yes.by))
     if yes.is_charged:
         return now, (*actions, do.Charge(Charged.RELEASE), do.Keep())
-    if now.way in (Way.REPLY, Way.AGAIN):
+    if now.way in (ReplyMode.REPLY, ReplyMode.AGAIN):
         return _next_offer(now, *actions)
     return now, (*actions, do.Grant(yes.by), do.Keep())
 
@@ -249,23 +249,23 @@ def _next_offer(now: Case, *before: Action) -> Step:
     for asker in now.askers:
         if asker not in now.offered:
             return now, (*before, do.MakeOffer(asker))
-    if now.way is Way.NOBODY:
+    if now.way is ReplyMode.NOBODY:
         return now, (*before, do.WriteAuditEntry(Entries.ANSWERED))
     if not now.askers:
         return _all_withdrawn(now, *before)
     granted = () if now.by == PERSON else (do.Grant(now.by),)  # a person's was there before
-    if now.way is Way.MESSAGE:
+    if now.way is ReplyMode.MESSAGE:
         return _tell(replace(now, phase=Phase.TELLING), *before, *granted)
-    count = (do.Count(),) if now.way is Way.AGAIN else ()
+    count = (do.Count(),) if now.way is ReplyMode.AGAIN else ()
     reply = do.Reply(now.askers[0], APPROVED)
     return _ended(now, *before, *granted, *count, do.Announce(), do.LetGo(), reply)
 
 
 def _all_withdrawn(now: Case, *before: Action) -> Step:
     back = (do.ChargeBack(Charged.RELEASE),) if now.is_charged else ()
-    if now.way is Way.AGAIN:
+    if now.way is ReplyMode.AGAIN:
         return _ended(now, *before, *back, do.LetGo(), do.Reply(b"", DENIED, _GIVEN_UP))
-    reply = (do.Reply(b"", DENIED, _GIVEN_UP),) if now.way is Way.REPLY else ()
+    reply = (do.Reply(b"", DENIED, _GIVEN_UP),) if now.way is ReplyMode.REPLY else ()
     settled = do.Settle(WITHDRAWN), do.Note(Entries.WITHDRAWN), do.LetGo()
     return _ended(replace(now, outcome=WITHDRAWN), *before, *back, *settled, *reply)
 
@@ -278,14 +278,14 @@ def _not_granted(now: Case, failed: events.Failed) -> Step:
     if now.is_charged:
         undo += (do.ChargeBack(Charged.RELEASE),)
     now = replace(now, offered=(), is_charged=False)
-    if now.way is Way.REPLY:
+    if now.way is ReplyMode.REPLY:
         return _not_replied(now, failed, undo)
-    if now.way is Way.AGAIN:
+    if now.way is ReplyMode.AGAIN:
         return _ended(now, *undo, do.LetGo(), _denied_or_raised(now, failed))
-    if failed.why is Why.GONE:
+    if failed.why is FailureKind.GONE:
         words = str(failed.error)
         return _refuse(now, DENIED, now.by, words, *undo, do.TakeBackGrant(), error=failed.error)
-    if failed.why is not Why.OTHER:
+    if failed.why is not FailureKind.OTHER:
         undo += (do.TakeBackGrant(),)
     now = replace(now, phase=Phase.PENDING, outcome=PENDING, by="")
     return _pending_again(now, failed.error, *undo, do.Settle(PENDING))
@@ -293,11 +293,11 @@ def _not_granted(now: Case, failed: events.Failed) -> Step:
 
 def _not_replied(now: Case, failed: events.Failed, undo: tuple[Action, ...]) -> Step:
     """The request is denied: a person would not look at it."""
-    if failed.why is Why.INTERRUPTED:
+    if failed.why is FailureKind.INTERRUPTED:
         notes = do.Note(Entries.ASKED), do.Note(Entries.WITHDRAWN)
         now = replace(now, outcome=WITHDRAWN)
         return _ended(now, *undo, do.Settle(WITHDRAWN), *notes, do.LetGo(), do.Raise(failed.error))
-    if failed.why is Why.AUDIT:
+    if failed.why is FailureKind.AUDIT:
         denied = do.Settle(DENIED, "", NO_LOG), do.LetGo(), do.Reply(_asker(now), DENIED, NO_LOG)
         return _ended(replace(now, outcome=DENIED), *undo, *denied)
     words = str(failed.error)
@@ -313,7 +313,7 @@ def _pending_again(now: Case, error: BaseException, *before: Action) -> Step:
     raised = do.Raise(error)
     if now.ends is not None:
         now, actions = _ends(now, now.ends)
-    elif now.way is Way.MESSAGE and not now.askers:
+    elif now.way is ReplyMode.MESSAGE and not now.askers:
         settled = do.Settle(WITHDRAWN), do.Note(Entries.WITHDRAWN), do.LetGo()
         now, actions = _ended(replace(now, outcome=WITHDRAWN), *settled)
     else:
@@ -331,7 +331,7 @@ def _done(now: Case, done: events.Done) -> Step:
         case do.MakeOffer(asker):
             if asker not in now.askers:
                 return _next_offer(now, do.TakeBackOffer(asker))
-            return now, (do.Release(asker, with_question=now.way is not Way.MESSAGE),)
+            return now, (do.Release(asker, with_question=now.way is not ReplyMode.MESSAGE),)
         case do.Release(asker):
             if asker not in now.askers:
                 return _next_offer(now, do.TakeBackOffer(asker))
@@ -359,7 +359,7 @@ def _failed(now: Case, failed: events.Failed) -> Step:
         case do.Tell(asker):
             now = replace(now, error=now.error or failed.error)
             ended = (do.EndTransfer(asker),) if now.outcome == APPROVED else ()
-            if failed.why is Why.INTERRUPTED:  # nothing may be awaited any more
+            if failed.why is FailureKind.INTERRUPTED:  # nothing may be awaited any more
                 others = tuple(do.Notify(other, now.outcome, now.reason) for other in now.askers[1:])
                 return _ended(now, *ended, *others, do.LetGo(), do.Raise(failed.error))
             return _told(now, asker, *ended)
@@ -370,7 +370,7 @@ def _failed(now: Case, failed: events.Failed) -> Step:
 
 
 def _not_recorded(now: Case, failed: events.Failed, asker: bytes, is_first: bool) -> Step:
-    if failed.why is not Why.AUDIT:
+    if failed.why is not FailureKind.AUDIT:
         return now, (do.Raise(failed.error),)
     if now.phase in (Phase.TELLING, Phase.ENDED):  # a message answers it, or has
         return now, (do.Reply(asker, PENDING),)
@@ -387,7 +387,7 @@ def _not_recorded(now: Case, failed: events.Failed, asker: bytes, is_first: bool
 
 
 def _denied_or_raised(now: Case, failed: events.Failed) -> Action:
-    if failed.why is Why.AUDIT:
+    if failed.why is FailureKind.AUDIT:
         return do.Reply(_asker(now), DENIED, NO_LOG)
     return do.Raise(failed.error)
 

@@ -11,7 +11,7 @@ from duetlink.base.events import RequestStepped, Sink, Word
 from duetlink.duet.answering import actions as do
 from duetlink.duet.answering import events
 from duetlink.duet.answering.actions import Charged, Entries, Reply
-from duetlink.duet.answering.events import Event, Why
+from duetlink.duet.answering.events import Event, FailureKind
 from duetlink.duet.answering.grants import Grants
 from duetlink.duet.answering.handling import Handling
 from duetlink.duet.answering.incoming import utc_now
@@ -155,13 +155,13 @@ class Runner:
         try:
             await self._await(handling, action)
         except AuditUnavailable as error:
-            return events.Failed(action, Why.AUDIT, error)
+            return events.Failed(action, FailureKind.AUDIT, error)
         except (AssetChanged, AssetNotFound) as error:
-            return events.Failed(action, Why.GONE, error)
+            return events.Failed(action, FailureKind.GONE, error)
         except DuetError as error:
-            return events.Failed(action, Why.OTHER, error)
+            return events.Failed(action, FailureKind.OTHER, error)
         except BaseException as error:
-            return events.Failed(action, Why.INTERRUPTED, error)
+            return events.Failed(action, FailureKind.INTERRUPTED, error)
         return events.Done(action)
 
     async def _await(self, handling: Handling, action: do.Awaited) -> None:

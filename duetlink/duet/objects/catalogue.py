@@ -126,11 +126,11 @@ class Catalogue:
     async def keep_prepared(self) -> None:
         """Make what is shared ready to leave, one asset after another, for as long as the link lives."""
         assert self._link is not None
-        await self._link.ladder.wait_settled()
+        await self._link.path_selector.wait_settled()
         while True:
             asset = self.mine.get(await self._preparing.get())
             if asset is not None:
-                await self._link.ladder.prepare(await asset.content.outgoing())
+                await self._link.path_selector.prepare(await asset.content.outgoing())
             del asset  # it may be large, and no longer shared when the next one comes
 
     async def share(self, offer: Offer, budget_words: str = "") -> Mine:
@@ -328,7 +328,7 @@ class Catalogue:
             raise AssetNotFound(f"{query.name!r} has no mock")
         outgoing = await mine.mock.outgoing()
         self.find_mine(query.name, query.revision)  # it may have been retired meanwhile
-        best = self._link.ladder.best
+        best = self._link.path_selector.best
         return await self._link.exports.offer(
             _mock_of(query.name),
             outgoing,

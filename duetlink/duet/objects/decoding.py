@@ -35,7 +35,7 @@ class Decoding:
         self.tried = 0  # values that a process of their own has survived
         self._turn = asyncio.Lock()
 
-    async def decode(self, body: memoryview, room: values.Room) -> object:
+    async def decode(self, body: memoryview, room: values.DecodeBudget) -> object:
         """The value in `body`, made away from the loop. Arrays that came encoded take `room`.
 
         Raises:
@@ -56,7 +56,7 @@ class Decoding:
         as `decode`.
         """
         try:
-            await asyncio.to_thread(values.decode, body, room=values.Room(room_bytes), only_flat=True)
+            await asyncio.to_thread(values.decode, body, room=values.DecodeBudget(room_bytes), only_flat=True)
         except values.NotFlat:
             async with self._turn:
                 await self._try(body, room_bytes)
@@ -66,7 +66,7 @@ class Decoding:
         loop = asyncio.get_running_loop()
 
         def decode(body: bytes) -> object:
-            decoding = self.decode(memoryview(body), values.Room(_ROOM_BYTES))
+            decoding = self.decode(memoryview(body), values.DecodeBudget(_ROOM_BYTES))
             try:
                 future = asyncio.run_coroutine_threadsafe(decoding, loop)
             except RuntimeError:
@@ -112,7 +112,7 @@ class Decoding:
         """A process that has these libraries, as far as they are installed."""
         self._raise_closed()
         try:
-            self._room = await Room.start(self._limits, desk="decode", libraries=sorted(needed))
+            self._room = await Room.start(self._limits, handler="decode", libraries=sorted(needed))
         except WorkerUnavailable as error:
             raise ValueRefused(
                 f"a value of {', '.join(sorted(needed))} is decoded in a process of its own first, and the "

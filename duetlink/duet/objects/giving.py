@@ -69,7 +69,7 @@ class Giving:
         link = self._link
         if link is None:
             raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
-        best = link.ladder.best
+        best = link.path_selector.best
         offer: pb.TransferOffer | None = None
         try:
             async with Scope() as scope:
@@ -100,7 +100,7 @@ class Giving:
             body = await self._link.imports.pull(info.name, delivery.offer, size_bytes)
             async with self._taking:  # one after the other: each may take what room there is
                 room_bytes = self._catalogue.room_for(info.name, self._arriving_bytes)
-                room = values.Room(room_bytes)
+                room = values.DecodeBudget(room_bytes)
                 try:
                     value = await self._decoding.decode(body, room)
                 except LimitExceeded as error:

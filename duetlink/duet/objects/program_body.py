@@ -25,7 +25,7 @@ async def offered(link: Link, program: Program) -> AsyncIterator[pb.ProgramBody]
         yield pb.ProgramBody(compressed=zlib.compress(b"".join(segments), 1))
         return
     outgoing = await asyncio.to_thread(Outgoing, segments, size_bytes)
-    best = link.ladder.best
+    best = link.path_selector.best
     offer = await link.exports.offer("program", outgoing, best.name if best else "")
     try:
         yield pb.ProgramBody(offer=offer)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from duetlink.base.journal.files import sync_directory
-from duetlink.duet.state.place import unavailable
+from duetlink.duet.state.directory import unavailable
 from duetlink.duet.state.records import Key
 from duetlink.errors import StateBroken, StateUnavailable
 

@@ -10,15 +10,15 @@ from duetlink.base.quantities import size_text
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.display import Table
 from duetlink.duet.state.contents import Contents
+from duetlink.duet.state.directory import StateDirectory, places
 from duetlink.duet.state.file import StateFile
-from duetlink.duet.state.place import StatePlace, places
 from duetlink.duet.state.state import read
 from duetlink.errors import StateBroken, StateUnavailable
 
 _SHOWN = 100  # requests, the latest ones
 
 
-def contents_of(place: StatePlace) -> Contents:
+def contents_of(place: StateDirectory) -> Contents:
     """What it holds now, also while a kernel uses it. Raises StateBroken, StateUnavailable: there is none."""
     if not place.exists():
         raise StateUnavailable(
@@ -47,13 +47,13 @@ def list_table(states: Path) -> Table:
     return Table(f"Kept in {states}", headers, rows, "nothing; duetlink.launch(resume=…) keeps something")
 
 
-def tables(place: StatePlace) -> Sequence[Table]:
+def tables(place: StateDirectory) -> Sequence[Table]:
     """What one name holds."""
     contents = contents_of(place)
     return [_assets(contents), _policies(contents), _requests(contents), _grants(contents)]
 
 
-def _row(place: StatePlace) -> tuple[str, ...]:
+def _row(place: StateDirectory) -> tuple[str, ...]:
     contents = contents_of(place)
     changed = max(path.stat().st_mtime for path in place.directory.glob(f"{place.file.name}*"))
     pending = sum(request.state == PENDING for request in contents.requests)

@@ -19,8 +19,8 @@ from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.duet.objects.kept_asset import KeptAsset
 from duetlink.duet.state.asset_record import asset_to_json
 from duetlink.duet.state.contents import Contents, Grant
+from duetlink.duet.state.directory import StateDirectory
 from duetlink.duet.state.file import StateFile, broken
-from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.policy_record import policy_to_json, usage_to_json
 from duetlink.duet.state.records import ASSET, GRANT, ORDER, POLICY, REQUEST, Key, dump, key
 from duetlink.duet.state.request_record import is_of_asset, request_to_json
@@ -43,7 +43,7 @@ class State(Persistence):
 
     def __init__(
         self,
-        place: StatePlace,
+        place: StateDirectory,
         file: StateFile,
         contents: Contents,
         works: Works,
@@ -82,7 +82,7 @@ class State(Persistence):
             StateBroken: it is not as it was written.
             StateUnavailable: it cannot be read or written.
         """
-        place = StatePlace(states, name)
+        place = StateDirectory(states, name)
         place.hold()
         try:
             file = StateFile.open(place.file) if place.exists() else StateFile.create(place.file)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from duetlink.base.journal.files import REPLACE, opened, sync, sync_directory
-from duetlink.duet.state.place import unavailable
+from duetlink.duet.state.directory import unavailable
 
 Pieces = Sequence[bytes | bytearray | memoryview]
 

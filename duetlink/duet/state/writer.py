@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from duetlink.duet.state.directory import unavailable
 from duetlink.duet.state.file import StateFile
-from duetlink.duet.state.place import unavailable
 from duetlink.duet.state.records import Key
 from duetlink.duet.state.works import Pieces, Works
 from duetlink.errors import StateUnavailable

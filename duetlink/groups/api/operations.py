@@ -26,11 +26,11 @@ from duetlink.groups.api.records import Records
 from duetlink.groups.collectives import averaging
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.execution.engine import INTERRUPTED
-from duetlink.groups.collectives.letters import Letters
+from duetlink.groups.collectives.point_to_point import PointToPoint
 from duetlink.groups.collectives.reduce_options import SUMS, ReduceOptions
 from duetlink.groups.lifecycle.life import GroupLife
 from duetlink.groups.secure import averages
-from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.participants import Participants
 from duetlink.groups.secure.sums import SecureSum
 
 # those that are one operation of `Collectives`, by the same arguments
@@ -54,7 +54,7 @@ _ROOT_GIVES = {"broadcast": True, "scatter": True, "gather": False}  # elsewhere
 
 @functools.cache
 def _signature(name: str) -> inspect.Signature:
-    return inspect.signature(getattr(Letters if name in _BY_ONE else Collectives, name))
+    return inspect.signature(getattr(PointToPoint if name in _BY_ONE else Collectives, name))
 
 
 class Operations:
@@ -97,7 +97,7 @@ class Operations:
                         await self.note(kind, averaging.state_of(value))
                     if not options.secure:
                         return await averaging.average(collectives, value, weight, call.place)
-                    party = Party(*self._life.roll())
+                    party = Participants(*self._life.roll())
                     return await averages.average(
                         sums, collectives, party, value, weight, options, call=call.place
                     )
@@ -131,7 +131,7 @@ class Operations:
                         await self.note("all_reduce" if sums is None else "secure_all_reduce", given)
                     if sums is None:
                         return await collectives.all_reduce(given, options, call=call.place)
-                    party = Party(*self._life.roll())
+                    party = Participants(*self._life.roll())
                     return await sums.run(collectives, party, given, options, call=call.place)
 
     async def run(

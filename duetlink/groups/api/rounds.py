@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
 
-from duetlink.base.again import again
+from duetlink.base.reraise import reraise
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import (
     DuetError,
@@ -45,7 +45,7 @@ from duetlink.errors import (
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.lifecycle.exit import Exit
 from duetlink.groups.lifecycle.life import GroupLife
-from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.participants import Participants
 
 TOPIC = "rounds"
 FORM_BYTES = 32
@@ -75,7 +75,7 @@ class Meeting:
     """Who meets in a round, and how."""
 
     collectives: Collectives
-    party: Party
+    party: Participants
     gives: bool  # whether this member gives
     note: Note  # to be awaited with whatever is about to be sent
     call: str
@@ -395,7 +395,7 @@ class Rounds:
             def note(sent: Any) -> Awaitable[None]:
                 return self._note(call, sent)
 
-            party = Party(*self._life.roll())
+            party = Participants(*self._life.roll())
             found = await part.exchange(Meeting(collectives, party, rank in givers, note, call))
             refused = await asyncio.to_thread(part.advance, found)
             names = {each: self._life.roster.entries[seat].name for each, seat in enumerate(seats)}
@@ -462,5 +462,5 @@ class Rounds:
 def _told(error: BaseException) -> DuetError:
     """What each who waits is told of it."""
     if isinstance(error, DuetError):
-        return again(error)
+        return reraise(error)
     return GroupError(f"this member cannot follow the rounds ({type(error).__name__}: {error}); it has left")

@@ -40,7 +40,7 @@ def everybody(life: GroupLife) -> Members:
             state = "connecting"  # to the others
         if state == "lost" and seat not in ranks:
             continue
-        best = link.ladder.best if link is not None else None
+        best = link.path_selector.best if link is not None else None
         found.append(
             Member(ranks.get(seat), life.roster.entries[seat].name, best.name if best else None, state)
         )

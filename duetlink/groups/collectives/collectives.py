@@ -16,15 +16,15 @@ from duetlink.errors import DuetError, OperationMismatch, UnsupportedValue
 from duetlink.groups.collectives.execution.elements import Array, halves, mean_of_halves
 from duetlink.groups.collectives.execution.engine import Engine
 from duetlink.groups.collectives.figures_agreement import Figures, FiguresAgreement
-from duetlink.groups.collectives.letters import Letters
 from duetlink.groups.collectives.planning.choice import Explanation
 from duetlink.groups.collectives.planning.costs import LinkFigures
+from duetlink.groups.collectives.point_to_point import PointToPoint
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.sums import reduced, registry
 from duetlink.groups.collectives.sums.automatic import with_codecs
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.values import operands
-from duetlink.groups.collectives.values.flat import FlatOperations, Manner
+from duetlink.groups.collectives.values.flat import CollectiveOptions, FlatOperations
 from duetlink.groups.collectives.values.forms import Forms, joined, parted
 from duetlink.groups.collectives.values.trees import Tree, from_bytes, take_apart, to_bytes
 from duetlink.groups.links.transport import Transport
@@ -109,7 +109,7 @@ class Collectives:
         self.size = transport.size
         self.sums = deque[SumReport](maxlen=_REMEMBERED_SUMS) if sums is None else sums  # the last ones
         self._limit_bytes = limit_bytes
-        self.letters = Letters(self.engine, limit_bytes)
+        self.letters = PointToPoint(self.engine, limit_bytes)
         self.send, self.recv = self.letters.send, self.letters.recv
         self._forms = Forms(self.flat, self.size, limit_bytes)
         self._agreement = FiguresAgreement(self.flat, self._forms, figures)
@@ -189,7 +189,7 @@ class Collectives:
         flats: dict[str, Array] = {}
         for element in tree.elements:
             operand = await operands.Operand.of(tree, element, op, self.size, in_place=direct)
-            manner = Manner(operand.what, "", call, options.algorithm, codec)
+            manner = CollectiveOptions(operand.what, "", call, options.algorithm, codec)
             array, wide = operand.array, operand.wide
             if coded is None:
                 await self.flat.all_reduce(array, wide, operand.op, manner, restore=direct)
@@ -225,7 +225,7 @@ class Collectives:
         if codec is not None and codec in reduced.CODECS:
             given = reduced.checked(value, op, codec)
             await self.prepare()
-            manner = Manner(f"{op}, codec {codec}", place=call)
+            manner = CollectiveOptions(f"{op}, codec {codec}", place=call)
             found, reports = await reduced.reduce_tree(
                 self.flat, self._forms, given, root, op, codec, manner, self._limit_bytes
             )
@@ -239,7 +239,7 @@ class Collectives:
         flats = {}
         for element in tree.elements:
             operand = await operands.Operand.of(tree, element, op, self.size)
-            manner = Manner(operand.what, "", call, algorithm, codec)
+            manner = CollectiveOptions(operand.what, "", call, algorithm, codec)
             await self.flat.reduce(operand.array, operand.wide, operand.op, root, manner, restore=False)
             flats[element.name] = operand.items()
         return tree.with_items(flats) if self.rank == root else None
@@ -276,7 +276,7 @@ class Collectives:
             out = np.empty(sizes[self.rank], wide.storage)
             what = "; ".join(operands.described(tree, element) for tree in trees) if len(trees) <= 9 else ""
             what = f"{len(sizes)} values {what}".rstrip() + (", in halves" if halved else "")
-            manner = Manner(what, "", call, algorithm, codec)
+            manner = CollectiveOptions(what, "", call, algorithm, codec)
             await self.flat.reduce_scatter(given, out, wide, sizes, "sum" if halved else op, manner)
             if halved:
                 out = mean_of_halves(out, self.size)
@@ -323,7 +323,7 @@ class Collectives:
         forms = await self._forms.tell_all(tree, "all_gather", call)
         sizes = [form.size_bytes for form in forms]
         out = np.empty(sum(sizes), np.uint8)
-        await self.flat.all_gather(to_bytes(tree), out, UINT8, sizes, Manner(place=call))
+        await self.flat.all_gather(to_bytes(tree), out, UINT8, sizes, CollectiveOptions(place=call))
         return operands.values_of(forms, sizes, out)
 
     @in_turn
@@ -335,7 +335,7 @@ class Collectives:
         forms = await self._forms.tell_all(tree, "gather", call)
         sizes = [form.size_bytes for form in forms]
         out = np.empty(sum(sizes), np.uint8) if self.rank == root else None
-        await self.flat.gather(to_bytes(tree), out, UINT8, sizes, root, Manner(place=call))
+        await self.flat.gather(to_bytes(tree), out, UINT8, sizes, root, CollectiveOptions(place=call))
         return None if out is None else operands.values_of(forms, sizes, out)
 
     @in_turn
@@ -355,7 +355,7 @@ class Collectives:
         sizes = [form.size_bytes for form in forms]
         given = np.concatenate([to_bytes(tree) for tree in trees]) if trees else None
         out = np.empty(sizes[self.rank], np.uint8)
-        await self.flat.scatter(given, out, UINT8, sizes, root, Manner(place=call))
+        await self.flat.scatter(given, out, UINT8, sizes, root, CollectiveOptions(place=call))
         return forms[self.rank].with_items(from_bytes(forms[self.rank], out))
 
     @in_turn
@@ -369,14 +369,16 @@ class Collectives:
         pieces = [to_bytes(tree) for tree in trees]
         out = np.empty(sum(sizes), np.uint8)
         given_sizes = [len(piece) for piece in pieces]
-        await self.flat.all_to_all(np.concatenate(pieces), given_sizes, out, sizes, UINT8, Manner(place=call))
+        await self.flat.all_to_all(
+            np.concatenate(pieces), given_sizes, out, sizes, UINT8, CollectiveOptions(place=call)
+        )
         return operands.values_of(forms, sizes, out)
 
     @in_turn
     async def barrier(self, *, call: str = "") -> None:
         """Return when every member has called this."""
         await self.prepare()
-        await self.flat.barrier(Manner(place=call))
+        await self.flat.barrier(CollectiveOptions(place=call))
 
     @in_turn
     async def broadcast_bytes(self, data: bytes | None, root: int = 0, *, call: str = "") -> bytes:
@@ -392,4 +394,6 @@ class Collectives:
 
     async def _broadcast(self, data: Array, root: int, form: Tree, call: str) -> None:
         if len(data):
-            await self.flat.broadcast(data, UINT8, root, Manner(form.what, place=call), restore=False)
+            await self.flat.broadcast(
+                data, UINT8, root, CollectiveOptions(form.what, place=call), restore=False
+            )

@@ -19,10 +19,10 @@ from duetlink.groups.links.meeting.wiring import Wiring
 from duetlink.groups.links.member_links import MemberLinks
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
+from duetlink.groups.membership.member_state import MemberState
 from duetlink.groups.membership.messages import MOST_MEMBERS, MOST_SEATS, Epoch
 from duetlink.groups.membership.roster import Entry, Roster
-from duetlink.groups.membership.seated import Seated
-from duetlink.groups.membership.standing import Standing
+from duetlink.groups.membership.seat_assignment import SeatAssignment
 from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.signaling import SessionCode, SignalingServer
 
@@ -35,7 +35,7 @@ class Entered(Protocol):
     """What the entrance needs of the group."""
 
     roster: Roster
-    standing: Standing | None
+    standing: MemberState | None
     links: MemberLinks
     grows: bool
     code: str | None
@@ -202,7 +202,9 @@ class Entrance:
         told = pb.Entry(key=entry.key, name=entry.name, seat=seat, kept=kept)
         group.links.send_all(pb.GroupMessage(newcomer=told))
         group.links.adopt(seat, link, start=False)
-        seated = Seated(group.roster, now.epoch, tuple(present), group.grows, now.me, self.hall, self.most)
+        seated = SeatAssignment(
+            group.roster, now.epoch, tuple(present), group.grows, now.me, self.hall, self.most
+        )
         group.links.send(seat, pb.GroupMessage(seated=seated.to_wire()))
         group.stir()
 

@@ -29,7 +29,7 @@ async def measured(links: Mapping[int, Link]) -> dict[int, LinkFigures]:
             async with asyncio.timeout(PATIENCE_S):
                 if link.traffic.round_trip.typical_s is None:
                     await link.ping()
-                await link.ladder.wait_measured()
+                await link.path_selector.wait_measured()
 
     await asyncio.gather(*(settle(link) for link in links.values()))
     return {rank: figures_of(link) for rank, link in links.items()}
@@ -37,11 +37,11 @@ async def measured(links: Mapping[int, Link]) -> dict[int, LinkFigures]:
 
 def figures_of(link: Link) -> LinkFigures:
     """How bytes come from that member, as far as this side knows."""
-    best = link.ladder.best
+    best = link.path_selector.best
     round_trip_s = link.traffic.round_trip.typical_s
     if best is None:
         return UNKNOWN
-    rate = next(each.bytes_per_s for each in link.ladder.statuses() if each.name == best.name)
+    rate = next(each.bytes_per_s for each in link.path_selector.statuses() if each.name == best.name)
     guess = _GUESSES.get(best.name, UNKNOWN.rate_bytes_per_s)
     return LinkFigures(
         latency_s=round_trip_s / 2 if round_trip_s is not None else UNKNOWN.latency_s,

@@ -11,9 +11,9 @@ from duetlink.groups.lifecycle.entrance import FOUNDER
 from duetlink.groups.lifecycle.life import GroupLife
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
+from duetlink.groups.membership.member_state import MemberState
 from duetlink.groups.membership.messages import Epoch
-from duetlink.groups.membership.seated import Seated
-from duetlink.groups.membership.standing import Standing
+from duetlink.groups.membership.seat_assignment import SeatAssignment
 from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.signaling import SignalingServer
 
@@ -39,7 +39,7 @@ class Joining:
         life = self._life
         life.links.url = server.url
         life.roster = life.roster.with_entry(life.links.me)
-        life.standing = Standing(FOUNDER, Epoch(0, (FOUNDER,)), FOUNDER)
+        life.standing = MemberState(FOUNDER, Epoch(0, (FOUNDER,)), FOUNDER)
         life.code = await life.entrance.open(server, lifetime_s)
 
     async def come_in(self) -> None:
@@ -72,7 +72,7 @@ class Joining:
             message = messages.parse(notice.content)
             if message.WhichOneof("body") != "seated":
                 raise RemoteProtocolError("the host of the group did not give this member a seat")
-            life.seated(link, Seated.from_wire(message.seated, life.links.me))
+            life.seated(link, SeatAssignment.from_wire(message.seated, life.links.me))
 
         is_lost = False
 

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable
 
-from duetlink.base.again import again
 from duetlink.base.events import EpochBegan, GroupEnded, MemberLost, Sink
+from duetlink.base.reraise import reraise
 from duetlink.errors import (
     DuetError,
     GroupOver,
@@ -22,17 +22,17 @@ from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.lifecycle.departures import Departures
 from duetlink.groups.lifecycle.entrance import FOUNDER, Entrance
 from duetlink.groups.lifecycle.farewell import Farewell
+from duetlink.groups.lifecycle.join_points import JoinPoints
 from duetlink.groups.lifecycle.open_epoch import OpenEpoch
-from duetlink.groups.lifecycle.points import Points
 from duetlink.groups.lifecycle.running import Running
 from duetlink.groups.links.meeting.wiring import Wiring
 from duetlink.groups.links.member_links import MemberLinks
 from duetlink.groups.membership import events, machine, messages
 from duetlink.groups.membership import schema_pb2 as pb
+from duetlink.groups.membership.member_state import MemberState
 from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.membership.roster import Entry, Roster
-from duetlink.groups.membership.seated import Seated
-from duetlink.groups.membership.standing import Standing
+from duetlink.groups.membership.seat_assignment import SeatAssignment
 from duetlink.net.link.link import Link
 
 # An operation that failed elsewhere ends here by its own messages, which know why. This is for late ones.
@@ -51,7 +51,7 @@ class GroupLife:
         self.grows = size is None
         self.code = code
         self.roster = Roster()
-        self.standing: Standing | None = None
+        self.standing: MemberState | None = None
         self.departures = Departures()
         self.not_admitted: DuetError | None = None  # why a seat that this member had, or asked for, is lost
         self.why_closed: DuetError | None = None
@@ -67,7 +67,7 @@ class GroupLife:
         self.patience_s = patience_s
         self.open_epoch: OpenEpoch | None = None  # the last one that this member has entered
         self._were: frozenset[int] = frozenset()  # seats that were in any epoch
-        self.points = Points(self, self.running)
+        self.points = JoinPoints(self, self.running)
         self._stirred = asyncio.Event()  # by every change of the standing
         self.tasks: set[asyncio.Task[None]] = set()  # that go on beside operations
 
@@ -78,7 +78,7 @@ class GroupLife:
         while not self.is_ready:
             self.check_open()
             if self.entrance.why_not_whole is not None:
-                raise again(self.entrance.why_not_whole)
+                raise reraise(self.entrance.why_not_whole)
             await self.wait_change()
 
     @property
@@ -101,11 +101,11 @@ class GroupLife:
         """Whether this member has its seat, and a link to everybody who is there."""
         return self.standing is not None and self.links.has_greeted_all(self.standing.me)
 
-    def seated(self, link: Link, seated: Seated) -> None:
+    def seated(self, link: Link, seated: SeatAssignment) -> None:
         """The host has given this member its seat, over this link."""
         self.roster = seated.roster
         self.host = seated.host
-        self.standing = Standing(seated.roster.next_seat - 1, seated.epoch, seated.host)
+        self.standing = MemberState(seated.roster.next_seat - 1, seated.epoch, seated.host)
         self.grows = seated.grows
         self.entrance.hall, self.entrance.most = seated.hall, seated.most
         self.links.adopt(seated.host, link, start=False)
@@ -195,7 +195,7 @@ class GroupLife:
                     self.roster.entries.keys() >= set(found.proposal.members)
                 ):
                     raise RemoteProtocolError("a member committed an epoch of seats that nobody has")
-                self.feed(events.Heard(seat, found))
+                self.feed(events.MessageReceived(seat, found))
             case "newcomer" if seat == self.host and self.standing is not None:
                 told = message.newcomer
                 roster = self.roster.up_to(told.kept) if told.kept else self.roster
@@ -347,7 +347,7 @@ class GroupLife:
     def check_open(self) -> None:
         """Raises why the group has closed."""
         if self.why_closed is not None:
-            raise again(self.why_closed)
+            raise reraise(self.why_closed)
 
     def end(self, error: DuetError) -> None:
         """No operation runs here any more."""
@@ -359,7 +359,7 @@ class GroupLife:
             if not self.is_closing:
                 self.serve(self.entrance.close())
             if self.open_epoch is not None:
-                self.open_epoch.fail(again(error))
+                self.open_epoch.fail(reraise(error))
             if not self.is_closing:
                 for seat in self.peers:
                     self.links.end(seat, str(error))

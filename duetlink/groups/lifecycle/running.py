@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-from duetlink.base.again import again
+from duetlink.base.reraise import reraise
 from duetlink.errors import DuetError, PeerLost
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.lifecycle.losses import Losses
 from duetlink.groups.lifecycle.open_epoch import OpenEpoch
-from duetlink.groups.membership.events import Begun, Ended, Event, Spoil
-from duetlink.groups.membership.standing import Standing
+from duetlink.groups.membership.events import AbortEpoch, Begun, Ended, Event
+from duetlink.groups.membership.member_state import MemberState
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class OperatingMember(Protocol):
     """What operations need of the group at this member."""
 
-    standing: Standing | None
+    standing: MemberState | None
     why_closed: DuetError | None
     open_epoch: OpenEpoch | None
 
@@ -61,7 +61,7 @@ class Running:
             now = member.standing
             assert now is not None
             if member.why_closed is not None:
-                raise again(member.why_closed)
+                raise reraise(member.why_closed)
             if losses.are_known and (untold := losses.untold(self.on_loss)) is not None:
                 raise untold
             joined = self._count and not now.revoked
@@ -89,7 +89,7 @@ class Running:
             self.losses.told()  # this tells it: a member that was put out raises why
         self._count -= 1
         if epoch.is_spoilt and member.standing.epoch.number == epoch.number:
-            member.feed(Spoil())
+            member.feed(AbortEpoch())
         if not self._count:
             member.feed(Ended(int(counts and error is None)))
         member.answer_leavers()
@@ -103,7 +103,7 @@ class Running:
             return False
         while member.standing is not None and member.standing.epoch.number == epoch.number:
             if member.why_closed is not None:
-                raise again(member.why_closed)
+                raise reraise(member.why_closed)
             await member.wait_change()
         return self.losses.may_try_again(epoch.number)
 

@@ -17,8 +17,8 @@ from duetlink.groups.links.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES, P
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.events import Found, Missed, Waited
+from duetlink.groups.membership.member_state import MemberState
 from duetlink.groups.membership.roster import Entry, Roster
-from duetlink.groups.membership.standing import Standing
 from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.peer.deadline import Deadline
 
@@ -29,7 +29,7 @@ class LinkedGroup(Protocol):
     """What the links need of the group."""
 
     roster: Roster
-    standing: Standing | None
+    standing: MemberState | None
     patience_s: float
     host: int  # the seat that lets newcomers in
 
@@ -223,7 +223,7 @@ class MemberLinks:
         if self.has_greeted_all(now.me):
             self.send(self._group.host, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
 
-    def give_up_lost(self, now: Standing) -> None:
+    def give_up_lost(self, now: MemberState) -> None:
         """Wait no longer for a link to those whom the host has lost, nor for their greeting."""
         for seat, peer in list(self.peers.items()):
             if frozenset((self._group.host, seat)) not in now.broken or self._group.is_host:

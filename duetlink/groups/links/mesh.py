@@ -12,7 +12,7 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-from duetlink.base.again import again
+from duetlink.base.reraise import reraise
 from duetlink.errors import (
     CallTimeout,
     DuetError,
@@ -177,7 +177,7 @@ class Mesh:
                 opening.cancel()
             for found in self._streams.values():
                 if not found.done():
-                    found.set_exception(again(error))
+                    found.set_exception(reraise(error))
                     found.exception()  # it may be that nobody asks
                 elif found.exception() is None:
                     found.result().close(f"epoch {self.epoch} is over")
@@ -191,7 +191,7 @@ class Mesh:
 
     async def _stream(self, other: int) -> Stream:
         if self._ended.done():
-            raise again(self._ended.result())
+            raise reraise(self._ended.result())
         return await asyncio.shield(self._streams[other])
 
     def _has_left(self, sending: asyncio.Task[None]) -> None:
@@ -245,7 +245,7 @@ class Mesh:
         """The reason that ended the epoch, which is about to be known where a stream has ended."""
         try:
             async with asyncio.timeout(_TELL_S):
-                return again(await asyncio.shield(self._ended))
+                return reraise(await asyncio.shield(self._ended))
         except TimeoutError:
             return error
 

@@ -56,7 +56,7 @@ class Waited:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoil:
+class AbortEpoch:
     """An operation failed here, and its messages may still be on their way."""
 
 
@@ -73,12 +73,12 @@ class Admit:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class MessageReceived:
     sender: int
     message: Message
 
 
-Event = Begun | Ended | Gone | Missed | Found | Waited | Spoil | Leave | Admit | Heard
+Event = Begun | Ended | Gone | Missed | Found | Waited | AbortEpoch | Leave | Admit | MessageReceived
 
 
 # -- actions -----------------------------------------------------------------------------------------------

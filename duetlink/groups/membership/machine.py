@@ -43,6 +43,7 @@ from dataclasses import replace
 
 from duetlink.errors import RemoteProtocolError
 from duetlink.groups.membership import events
+from duetlink.groups.membership.member_state import AgreementRound, MemberState, alive, times_missed
 from duetlink.groups.membership.messages import (
     MOST_MEMBERS,
     Accept,
@@ -50,6 +51,7 @@ from duetlink.groups.membership.messages import (
     Ballot,
     Commit,
     Epoch,
+    EpochAborted,
     Leaving,
     Lost,
     Message,
@@ -58,12 +60,10 @@ from duetlink.groups.membership.messages import (
     Promise,
     Proposal,
     Refused,
-    Spoiled,
 )
-from duetlink.groups.membership.standing import AgreementRound, Standing, alive, times_missed
 
 
-def step(standing: Standing, event: events.Event) -> tuple[Standing, list[events.Action]]:
+def step(standing: MemberState, event: events.Event) -> tuple[MemberState, list[events.Action]]:
     """One step. Raises RemoteProtocolError for a message that no member sends, before anything changes."""
     turn = _Turn(standing)
     turn.take(event)
@@ -73,7 +73,7 @@ def step(standing: Standing, event: events.Event) -> tuple[Standing, list[events
 class _Turn:
     """The working of one step."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: MemberState) -> None:
         self.now = standing
         self.actions: list[events.Action] = []
 
@@ -98,7 +98,7 @@ class _Turn:
             case events.Waited(seat):
                 self._set(waited=self.now.waited | {seat})
                 self._give_up()
-            case events.Spoil():
+            case events.AbortEpoch():
                 self._spoil()
             case events.Leave():
                 self._expect(self.now.me, Leaving(self.now.epoch.number))
@@ -106,7 +106,7 @@ class _Turn:
             case events.Admit(seats):
                 self._set(admitting=self.now.admitting | frozenset(seats), due=True)
                 self._consider()
-            case events.Heard(sender, message):
+            case events.MessageReceived(sender, message):
                 self._hear(sender, message)
 
     def _set(self, **changes: object) -> None:
@@ -155,7 +155,7 @@ class _Turn:
                 if without:
                     self._revoke_for(without)
                 self._promise(ballot)
-            case Spoiled():
+            case EpochAborted():
                 self._spoil()
             case Promise():
                 self._promised(sender, message)
@@ -251,7 +251,7 @@ class _Turn:
     def _spoil(self) -> None:
         if self.now.is_member and not self.now.due:
             self._set(due=True)
-            self.actions.append(events.Tell(Spoiled(self.now.epoch.number)))
+            self.actions.append(events.Tell(EpochAborted(self.now.epoch.number)))
             self._revoke(None)
             self._consider()
 

@@ -63,7 +63,7 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
+class EpochAborted:
     """An operation of this epoch failed; the next one runs in the next epoch, of the same members."""
 
     epoch: int
@@ -128,7 +128,7 @@ class Commit:
     proposal: Proposal
 
 
-Message = Lost | Missing | Leaving | Spoiled | Prepare | Promise | Refused | Accept | Accepted | Commit
+Message = Lost | Missing | Leaving | EpochAborted | Prepare | Promise | Refused | Accept | Accepted | Commit
 
 
 def to_wire(message: Message) -> pb.Agreement:
@@ -143,7 +143,7 @@ def to_wire(message: Message) -> pb.Agreement:
             wire.leaving.SetInParent()
             if seat is not None:
                 wire.leaving.seat = seat
-        case Spoiled():
+        case EpochAborted():
             wire.spoiled.SetInParent()
         case Prepare(ballot=ballot, without=without):
             wire.prepare.without.extend(without)
@@ -184,7 +184,7 @@ def from_wire(wire: pb.Agreement) -> Message:
             seat = _seats([wire.leaving.seat])[0] if wire.leaving.HasField("seat") else None
             return Leaving(epoch, seat)
         case "spoiled":
-            return Spoiled(epoch)
+            return EpochAborted(epoch)
         case "prepare":
             return Prepare(epoch, ballot, _seats(wire.prepare.without))
         case "promise":

@@ -35,7 +35,7 @@ from duetlink.errors import DuetError, RemoteProtocolError, SecureSumFailed
 from duetlink.groups.secure import naming
 from duetlink.groups.secure.introduction import digest
 from duetlink.groups.secure.keystream import Residues, at, mask
-from duetlink.groups.secure.masked_round import MaskedRound, Wire
+from duetlink.groups.secure.masked_round import MaskedRound, RoundOperations
 from duetlink.groups.secure.member_secrets import self_key
 from duetlink.groups.secure.naming import Evidence, MaskStatement, TrialFacts, Trials
 from duetlink.groups.secure.statements import Statements
@@ -64,7 +64,7 @@ class AccountableRound(MaskedRound):
     coin: bytes = field(default_factory=lambda: secrets.token_bytes(naming.COIN_BYTES))
     signer: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
 
-    async def mask(self, wire: Wire, arrays: Sequence[Residues]) -> None:
+    async def mask(self, wire: RoundOperations, arrays: Sequence[Residues]) -> None:
         """Mask the arrays, in place, and send each owner its block of them. Then tell all the opening.
 
         Raises:
@@ -84,7 +84,7 @@ class AccountableRound(MaskedRound):
             for one, other in zip(super()._told_alike(), self.openings, strict=True)
         ]
 
-    async def open(self, wire: Wire) -> list[Residues]:
+    async def open(self, wire: RoundOperations) -> list[Residues]:
         """Tell this member's seed, and give the sums over all members, which are the same at all of them.
 
         Raises:
@@ -102,14 +102,16 @@ class AccountableRound(MaskedRound):
             await self._name(wire, statements, seeds, found)
         return [np.concatenate(told) for told in sums]
 
-    async def _tell_sums(self, wire: Wire, seeds: Sequence[bytes], number: int) -> list[Residues]:
+    async def _tell_sums(self, wire: RoundOperations, seeds: Sequence[bytes], number: int) -> list[Residues]:
         """The sums of each owner's block, by rank, from the owner itself."""
         lane, size = self.lanes[number], self.party.size
         mine = await self._unmasked(seeds, number, self.rank, lane.total)
         sizes = self._block_sizes(lane)
         return await wire.exchange(f"sums {number}", np.tile(mine, size), [len(mine)] * size, sizes)
 
-    async def _agree(self, wire: Wire, statements: Statements, sums: Sequence[Sequence[Residues]]) -> None:
+    async def _agree(
+        self, wire: RoundOperations, statements: Statements, sums: Sequence[Sequence[Residues]]
+    ) -> None:
         """Raises SecureSumFailed if an owner has told two members different sums."""
         blocks = [[told[owner] for told in sums] for owner in range(self.party.size)]
         mine: list[bytes] = await off_loop(_size_bytes(sums), _digests, blocks)
@@ -126,7 +128,7 @@ class AccountableRound(MaskedRound):
 
     async def _name(
         self,
-        wire: Wire,
+        wire: RoundOperations,
         statements: Statements,
         seeds: Sequence[bytes],
         found: _FarOut,
@@ -168,7 +170,7 @@ class AccountableRound(MaskedRound):
             verdict.ranks,
         )
 
-    def _evidence(self, wire: Wire, found: _FarOut, trials: Trials) -> Evidence:
+    def _evidence(self, wire: RoundOperations, found: _FarOut, trials: Trials) -> Evidence:
         """What this member states of the trials."""
         lane, within = self.lanes[found.lane], list(trials.places)
         sent = np.zeros((self.party.size, naming.TRIALS), "<u8")
@@ -187,16 +189,16 @@ class AccountableRound(MaskedRound):
 
     # -- what is raised --------------------------------------------------------------------------------------
 
-    async def _raise_liars(self, wire: Wire, ranks: tuple[int, ...]) -> NoReturn:
+    async def _raise_liars(self, wire: RoundOperations, ranks: tuple[int, ...]) -> NoReturn:
         text = f"{_listed(wire, ranks)} has told members different things, and signed both: no sum is made"
         await self._raise(wire, text, ranks)
 
-    async def _raise_pair(self, wire: Wire, ranks: tuple[int, ...], why: str) -> NoReturn:
+    async def _raise_pair(self, wire: RoundOperations, ranks: tuple[int, ...], why: str) -> NoReturn:
         text = f"{_listed(wire, ranks, 'or')} does not keep to the protocol: {why}. No sum is made"
         await self._raise(wire, text, ranks, is_pair=True)
 
     async def _raise(
-        self, wire: Wire, text: str, ranks: tuple[int, ...], *, is_pair: bool = False
+        self, wire: RoundOperations, text: str, ranks: tuple[int, ...], *, is_pair: bool = False
     ) -> NoReturn:
         """Once all others know as much, or have been waited for: whoever raises first ends what runs."""
         with contextlib.suppress(DuetError, TimeoutError):
@@ -228,5 +230,5 @@ def _digests(blocks: Sequence[Sequence[Residues]]) -> list[bytes]:
     return found
 
 
-def _listed(wire: Wire, ranks: Sequence[int], word: str = "and") -> str:
+def _listed(wire: RoundOperations, ranks: Sequence[int], word: str = "and") -> str:
     return f" {word} ".join(wire.name(rank) for rank in ranks)

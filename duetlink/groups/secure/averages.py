@@ -13,7 +13,7 @@ from duetlink.groups.collectives import averaging
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.values.trees import take_apart
-from duetlink.groups.secure.party import LEAST_MEMBERS, Party
+from duetlink.groups.secure.participants import LEAST_MEMBERS, Participants
 from duetlink.groups.secure.ranges import DEFAULT_LIMIT, Range
 from duetlink.groups.secure.sums import SecureSum
 
@@ -24,7 +24,7 @@ LEAST_WEIGHT = 2.0**-10  # the steps of the range leave a smaller one too few di
 async def average(
     secure: SecureSum,
     collectives: Collectives,
-    party: Party,
+    party: Participants,
     value: Any,
     weight: float | None,
     options: ReduceOptions,

@@ -38,7 +38,7 @@ import numpy as np
 from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import BY_NAME, UINT8
 from duetlink.errors import OperationMismatch, RemoteProtocolError, SecureSumFailed
-from duetlink.groups.collectives.values.flat import FlatOperations, Manner
+from duetlink.groups.collectives.values.flat import CollectiveOptions, FlatOperations
 from duetlink.groups.secure.blocks import OwnedBlocks
 from duetlink.groups.secure.introduction import (
     DIGEST_BYTES,
@@ -51,10 +51,10 @@ from duetlink.groups.secure.introduction import (
 )
 from duetlink.groups.secure.keystream import Residues, mask
 from duetlink.groups.secure.member_secrets import Secrets, combine, self_key
-from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.participants import Participants
 
 
-class Way(Enum):
+class NextStep(Enum):
     """How to go on once all have introduced themselves."""
 
     AFRESH = "with the keys that have just been told"
@@ -62,16 +62,16 @@ class Way(Enum):
     STOP = "not at all"
 
 
-def way_on(held: Sequence[Held], can_finish: bool) -> Way:
+def way_on(held: Sequence[Held], can_finish: bool) -> NextStep:
     """What all members conclude from what they hold; `can_finish` is what the held round itself says."""
     same = len({each.round for each in held}) == 1 and all(each.stage is not Stage.NONE for each in held)
     if same and can_finish:
-        return Way.FINISH
-    return Way.STOP if any(each.stage is Stage.REVEALED for each in held) else Way.AFRESH
+        return NextStep.FINISH
+    return NextStep.STOP if any(each.stage is Stage.REVEALED for each in held) else NextStep.AFRESH
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class RoundOperations:
     """The operations that the steps of a secure sum are made of."""
 
     flat: FlatOperations
@@ -81,8 +81,8 @@ class Wire:
     def name(self, rank: int) -> str:
         return self.flat.engine.names[rank]
 
-    def manner(self, step: str) -> Manner:
-        return Manner(f"{self.what}, {step}", "secure sum", self.call)
+    def manner(self, step: str) -> CollectiveOptions:
+        return CollectiveOptions(f"{self.what}, {step}", "secure sum", self.call)
 
     async def tell_each(self, step: str, pieces: Sequence[bytes]) -> list[bytes]:
         """Bring one piece to each member, straight from one to the other; all have the same size."""
@@ -110,7 +110,7 @@ class Wire:
 
 
 @dataclass(slots=True)
-class Lane:
+class MaskedArray:
     """One array of the round at one member, from the moment when it is masked."""
 
     blocks: OwnedBlocks
@@ -131,12 +131,12 @@ class MaskedRound:
 
     keeps_received: ClassVar[bool] = False  # memory of as much as the value
 
-    party: Party
+    party: Participants
     rank: int
     terms: bytes  # digest of what was called: form, range, noise, who may collude
     held: Held = field(default_factory=Held)
     introductions: list[Introduction] = field(default_factory=list)
-    lanes: list[Lane] = field(default_factory=list)
+    lanes: list[MaskedArray] = field(default_factory=list)
     secrets: Secrets = field(init=False)
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class MaskedRound:
 
     # -- introduce -------------------------------------------------------------------------------------------
 
-    async def introduce(self, wire: Wire, held: Held) -> list[Introduction]:
+    async def introduce(self, wire: RoundOperations, held: Held) -> list[Introduction]:
         """Tell all others this member's keys, and what it holds of an earlier round.
 
         Raises:
@@ -177,12 +177,12 @@ class MaskedRound:
 
     # -- mask ------------------------------------------------------------------------------------------------
 
-    async def mask(self, wire: Wire, arrays: Sequence[Residues]) -> None:
+    async def mask(self, wire: RoundOperations, arrays: Sequence[Residues]) -> None:
         """Mask the arrays, in place, and send each owner its block of them."""
         for number, array in enumerate(arrays):
             self.lanes.append(await self._mask(wire, number, array))
 
-    async def _mask(self, wire: Wire, number: int, array: Residues) -> Lane:
+    async def _mask(self, wire: RoundOperations, number: int, array: Residues) -> MaskedArray:
         size, me = self.party.size, self.rank
         added, taken_off = self._signed(self._pair_keys(wire, number))
         added.append(self_key(self.secrets.seed, me, self.digest, number))
@@ -203,9 +203,9 @@ class MaskedRound:
                 else:
                     copies[of] = piece.copy()
         total = await off_loop(array.nbytes, _sum, list(parts.values()))
-        return Lane(blocks, array, total, copies, parts if self.keeps_received else {})
+        return MaskedArray(blocks, array, total, copies, parts if self.keeps_received else {})
 
-    def _pair_keys(self, wire: Wire, number: int) -> dict[int, bytes]:
+    def _pair_keys(self, wire: RoundOperations, number: int) -> dict[int, bytes]:
         """Of one lane, by the rank of the other one."""
         round_ = self.digest
         return {
@@ -221,7 +221,7 @@ class MaskedRound:
 
     # -- commit, reveal, gather ------------------------------------------------------------------------------
 
-    async def commit(self, wire: Wire) -> None:
+    async def commit(self, wire: RoundOperations) -> None:
         """Say that everything is here, and hear it of all others.
 
         Raises:
@@ -243,7 +243,7 @@ class MaskedRound:
         """Digests, by rank, of what each member has to have told all others alike."""
         return [each.public_digest for each in self.introductions]
 
-    async def open(self, wire: Wire) -> list[Residues]:
+    async def open(self, wire: RoundOperations) -> list[Residues]:
         """Tell this member's seed, and give the sums over all members.
 
         Raises:
@@ -256,10 +256,10 @@ class MaskedRound:
             found.append(np.concatenate(await wire.gather(mine, self._block_sizes(lane))))
         return found
 
-    def _block_sizes(self, lane: Lane) -> list[int]:
+    def _block_sizes(self, lane: MaskedArray) -> list[int]:
         return [lane.blocks.size(rank) for rank in range(self.party.size)]
 
-    async def _reveal(self, wire: Wire) -> list[bytes]:
+    async def _reveal(self, wire: RoundOperations) -> list[bytes]:
         """Everybody's seed, by rank."""
         self.held = Held(Stage.REVEALED, self.held.round)
         seeds = await wire.tell_each("self-masks", [self.secrets.seed] * self.party.size)
@@ -281,12 +281,12 @@ class MaskedRound:
 
     # -- after a loss ----------------------------------------------------------------------------------------
 
-    def can_finish(self, party: Party) -> bool:
+    def can_finish(self, party: Participants) -> bool:
         """Whether one member is lost at most. Of two, each was sent items that nobody else has."""
         left = self.party.ranks_of(party)
         return left is not None and len(left) >= self.party.size - 1
 
-    async def finish(self, wire: Wire, party: Party) -> list[Residues]:
+    async def finish(self, wire: RoundOperations, party: Participants) -> list[Residues]:
         """Give the sums over all members of this round, of whom one may be lost. All who are left call it.
 
         Raises:
@@ -304,7 +304,9 @@ class MaskedRound:
             for number, lane in enumerate(self.lanes)
         ]
 
-    def _seeds(self, wire: Wire, left: Sequence[int], lost: int | None, told: Sequence[bytes]) -> list[bytes]:
+    def _seeds(
+        self, wire: RoundOperations, left: Sequence[int], lost: int | None, told: Sequence[bytes]
+    ) -> list[bytes]:
         """Everybody's seed: those who are left have told theirs, the lost one's follows from its shares."""
         seeds = [b""] * self.party.size
         shares = []
@@ -328,9 +330,9 @@ class MaskedRound:
 
     async def _finish_lane(
         self,
-        wire: Wire,
+        wire: RoundOperations,
         number: int,
-        lane: Lane,
+        lane: MaskedArray,
         left: Sequence[int],
         lost: int | None,
         seeds: Sequence[bytes],

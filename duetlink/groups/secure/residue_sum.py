@@ -8,8 +8,8 @@ from duetlink.errors import SecureSumFailed
 from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.introduction import Held
 from duetlink.groups.secure.keystream import Residues
-from duetlink.groups.secure.masked_round import MaskedRound, Way, Wire, way_on
-from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.masked_round import MaskedRound, NextStep, RoundOperations, way_on
+from duetlink.groups.secure.participants import Participants
 
 
 class ResidueSum:
@@ -18,15 +18,15 @@ class ResidueSum:
     def __init__(self) -> None:
         self._kept: MaskedRound | None = None
 
-    def check(self, party: Party, colluding: int, *, is_noisy: bool = False) -> None:
+    def check(self, party: Participants, colluding: int, *, is_noisy: bool = False) -> None:
         """Raise GroupError, before anything is sent, where nobody's value would be hidden."""
         if self._kept is None:  # else there may be a sum over more members to be finished
             party.check(colluding, is_noisy=is_noisy)
 
     async def run(
         self,
-        wire: Wire,
-        party: Party,
+        wire: RoundOperations,
+        party: Participants,
         terms: bytes,
         colluding: int,
         make: Callable[[], Awaitable[Sequence[Residues]]],
@@ -61,13 +61,13 @@ class ResidueSum:
         told = await attempt.introduce(wire, Held() if kept is None else kept.held)
         held = [each.held for each in told]
         way = way_on(held, kept is not None and kept.can_finish(party))
-        if way is Way.STOP:
+        if way is NextStep.STOP:
             raise SecureSumFailed(
                 "a member was lost while this sum was being opened, and those who are left cannot finish it. "
                 "It is not made again by itself: two sums of the same values over different members differ "
                 "by a member's value, and somebody may know the first one"
             )
-        if way is Way.FINISH:
+        if way is NextStep.FINISH:
             assert kept is not None
             found = await kept.finish(wire, party)
         else:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from duetlink.errors import RemoteProtocolError
 from duetlink.groups.secure.introduction import digest
-from duetlink.groups.secure.masked_round import Wire
+from duetlink.groups.secure.masked_round import RoundOperations
 
 SIGNATURE_BYTES = 64
 PUBLIC_KEY_BYTES = 32
@@ -41,7 +41,7 @@ class Statements:
     private: Ed25519PrivateKey
     keys: Sequence[bytes]  # Ed25519, by rank
 
-    async def declare(self, wire: Wire, step: str, data: bytes) -> Declared:
+    async def declare(self, wire: RoundOperations, step: str, data: bytes) -> Declared:
         """State `data`, which is as long at all members, and hear what the others state.
 
         Raises:

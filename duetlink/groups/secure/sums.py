@@ -13,8 +13,8 @@ from duetlink.groups.collectives.collectives import Collectives, in_turn
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.values.trees import Tree, take_apart
 from duetlink.groups.secure.keystream import Residues
-from duetlink.groups.secure.masked_round import Wire
-from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.masked_round import RoundOperations
+from duetlink.groups.secure.participants import Participants
 from duetlink.groups.secure.ranges import Range
 from duetlink.groups.secure.residue_sum import ResidueSum
 
@@ -30,7 +30,7 @@ class SecureSum:
     async def run(
         self,
         collectives: Collectives,
-        party: Party,
+        party: Participants,
         value: object,
         options: ReduceOptions,
         *,
@@ -96,7 +96,7 @@ class _Asked:
 
 @in_turn
 async def secure_sum(
-    self: Collectives, secure: SecureSum, party: Party, asked: _Asked, *, call: str = ""
+    self: Collectives, secure: SecureSum, party: Participants, asked: _Asked, *, call: str = ""
 ) -> object:
     async def make() -> list[Residues]:
         secure.ranges = asked.ranges
@@ -113,7 +113,7 @@ async def secure_sum(
                 raise
         return found
 
-    wire = Wire(self.flat, asked.tree.what, call)
+    wire = RoundOperations(self.flat, asked.tree.what, call)
     is_noisy, colluding = asked.options.noise > 0, asked.colluding
     secure.residues.check(party, colluding, is_noisy=is_noisy)
     await self.prepare()

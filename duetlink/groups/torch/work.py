@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from duetlink.base.again import again
+from duetlink.base.reraise import reraise
 from duetlink.errors import CallTimeout, DuetError, LinkClosed
 from duetlink.groups.torch.callbacks import callbacks
 
@@ -90,7 +90,7 @@ class PendingWork(_Base):  # type: ignore[misc]
     def _found(self) -> list[Tensor]:
         error = self.exception()
         if error is not None:
-            raise again(error) if isinstance(error, DuetError) else error
+            raise reraise(error) if isinstance(error, DuetError) else error
         return self._outputs
 
     def _cancelled(self) -> LinkClosed:

@@ -18,7 +18,7 @@ from duetlink.base.chance.poisson import poisson_sample
 from duetlink.compute.privacy import meter
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.errors import BudgetExceeded, OperationMismatch, SettingError
-from duetlink.groups.secure.party import LEAST_MEMBERS
+from duetlink.groups.secure.participants import LEAST_MEMBERS
 from duetlink.groups.secure.ranges import Range
 from duetlink.learning.dp.accounting import AGAINST, Spending, most_steps, unknown_noise
 from duetlink.learning.dp.as_text import as_text

@@ -1,7 +1,7 @@
 """The two ends of a transfer: the bytes that leave and the place where they land.
 
-`Outgoing` is an encoded value as its own memory, cut into chunks without copying. `Landing` is one buffer of
-the final size that chunks are copied into, or a mapping that is taken over whole.
+`Outgoing` is an encoded value as its own memory, cut into chunks without copying. `ReceiveBuffer` is one
+buffer of the final size that chunks are copied into, or a mapping that is taken over whole.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Version:
     body: memoryview
 
 
-class Landing:
+class ReceiveBuffer:
     """Where a value of known size arrives, in order, from one path after another.
 
     One thread writes at a time (the path in use); any thread may read `position_bytes` or call `stop`.

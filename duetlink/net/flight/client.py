@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from duetlink.errors import AssetChanged, PathUnavailable, RemoteProtocolError, TicketRefused, TransferFailed
-from duetlink.net.flight.body import Landing
+from duetlink.net.flight.body import ReceiveBuffer
 from duetlink.net.flight.certificate import HOST_NAME, Identity
 from duetlink.net.flight.receiving import Decoding, Receiving
 from duetlink.net.flight.server import CHANGED, PROBE, SCHEMA
@@ -69,8 +69,10 @@ class FlightClient:
                 f"no Flight server of the peer at {self.address}: {_brief(error)}"
             ) from None
 
-    def fetch(self, ticket: bytes, landing: Landing, on_reader: Callable[[Callable[[], None]], None]) -> None:
-        """Pull the body of `ticket` into `landing`, from its position on, until it ends or is stopped.
+    def fetch(
+        self, ticket: bytes, receive_buffer: ReceiveBuffer, on_reader: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """Pull the body of `ticket` into `receive_buffer`, from its position on, until it ends or is stopped.
 
         `on_reader` is given a function that aborts the transfer from another thread.
 
@@ -85,8 +87,8 @@ class FlightClient:
             on_reader(reader.cancel)
             if not reader.schema.equals(SCHEMA):
                 raise TransferFailed(f"the peer's Flight stream has schema {str(reader.schema)[:200]!r}")
-            Receiving(reader, landing, self._decoding).land()
-            if landing.stopped:
+            Receiving(reader, receive_buffer, self._decoding).land()
+            if receive_buffer.stopped:
                 reader.cancel()
         except flight.FlightUnauthorizedError as error:
             raise TicketRefused(_brief(error)) from None
@@ -97,7 +99,7 @@ class FlightClient:
                 raise AssetChanged(
                     "the content changed at its owner since it was shared; the owner should share it again"
                 ) from None
-            if not landing.stopped:
+            if not receive_buffer.stopped:
                 raise PathUnavailable(f"Flight over {self.address} broke: {_brief(error)}") from None
 
     def follow(

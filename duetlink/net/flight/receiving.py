@@ -20,7 +20,7 @@ from duetlink.data.codecs.base import Array
 from duetlink.data.codecs.registry import by_number
 from duetlink.data.tuning.tuner import SMALL_BYTES
 from duetlink.errors import DuetError, TransferFailed, UndecodableChunk
-from duetlink.net.flight.body import Landing, Version
+from duetlink.net.flight.body import ReceiveBuffer, Version
 
 CODED = b"\x01"
 MAX_BLOCK_BYTES = 4 * 1024 * 1024
@@ -77,9 +77,11 @@ class Decoding:
 class Receiving:
     """One stream into one landing."""
 
-    def __init__(self, reader: flight.FlightStreamReader, landing: Landing, decoding: Decoding) -> None:
+    def __init__(
+        self, reader: flight.FlightStreamReader, receive_buffer: ReceiveBuffer, decoding: Decoding
+    ) -> None:
         self._reader = reader
-        self._landing = landing
+        self._receive_buffer = receive_buffer
         self._decoding = decoding
         self._failed = False  # what comes after a block that did not land has no place
 
@@ -90,41 +92,43 @@ class Receiving:
             TransferFailed: the peer sent something else than announced.
             pyarrow's errors: the connection broke.
         """
-        left_bytes = self._landing.size_bytes - self._landing.position_bytes
+        left_bytes = self._receive_buffer.size_bytes - self._receive_buffer.position_bytes
         if left_bytes < _TWO_THREADS_BYTES:
             for data, coded in self._parcels():
-                decoded = self._decoding.decode(data, self._landing.reference) if coded else data
-                self._landing.write(decoded, len(data))
+                decoded = self._decoding.decode(data, self._receive_buffer.reference) if coded else data
+                self._receive_buffer.write(decoded, len(data))
             return
         with ThreadPoolExecutor(1, thread_name_prefix="duetlink-land") as lander:
             self._land_beside(lander)
 
     def _land_beside(self, lander: Executor) -> None:
         """Receive and decrypt while the pool decodes what came before, and one more thread lands it."""
-        landing: deque[Future[None]] = deque()
+        receive_buffer: deque[Future[None]] = deque()
         for data, coded in self._parcels():
             waiting: memoryview | Future[memoryview] = data
             if coded:
-                waiting = self._decoding.pool.submit(self._decoding.decode, data, self._landing.reference)
-            landing.append(lander.submit(self._write, waiting, len(data)))
-            while len(landing) > self._decoding.workers:
-                landing.popleft().result()
-        while landing:
-            landing.popleft().result()
+                waiting = self._decoding.pool.submit(
+                    self._decoding.decode, data, self._receive_buffer.reference
+                )
+            receive_buffer.append(lander.submit(self._write, waiting, len(data)))
+            while len(receive_buffer) > self._decoding.workers:
+                receive_buffer.popleft().result()
+        while receive_buffer:
+            receive_buffer.popleft().result()
 
     def _write(self, waiting: memoryview | Future[memoryview], wire_bytes: int) -> None:
         if self._failed:
             return
         try:
             decoded = waiting if isinstance(waiting, memoryview) else waiting.result()
-            self._landing.write(decoded, wire_bytes)
+            self._receive_buffer.write(decoded, wire_bytes)
         except BaseException:
             self._failed = True
             raise
 
     def _parcels(self) -> Iterator[tuple[memoryview, bool]]:
         """What comes: bytes, and whether they are a chunk of codecs.chunk."""
-        while not self._landing.stopped:
+        while not self._receive_buffer.stopped:
             try:
                 batch, metadata = self._reader.read_chunk()
             except StopIteration:

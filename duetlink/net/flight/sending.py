@@ -44,8 +44,8 @@ _AHEAD_CHUNKS = 16  # that codecs are tried for: columns of a table differ from 
 _WORTHWHILE = 0.9  # a change that is no smaller than this, encoded, is not worth the trouble
 
 
-class Course(Protocol):
-    """What steers one stream: `tuning.Course`, or `PlainCourse`."""
+class StreamController(Protocol):
+    """What steers one stream: `tuning.StreamController`, or `PlainController`."""
 
     chunk_bytes: int
     workers: int
@@ -66,7 +66,7 @@ class Course(Protocol):
     def finished(self, now_s: float) -> None: ...
 
 
-class PlainCourse:
+class PlainController:
     """Everything goes as it is."""
 
     def __init__(self, chunk_bytes: int = 1 << 30, workers: int = 1) -> None:
@@ -120,7 +120,7 @@ class Order:
     """
 
     ranges: Sequence[tuple[int, int]]
-    begin: Callable[[float], Course] = lambda now_s: PlainCourse()
+    begin: Callable[[float], StreamController] = lambda now_s: PlainController()
     reference: Outgoing | None = None
     gate: Gate = field(default_factory=Gate)
 
@@ -188,7 +188,7 @@ class Sending:
         self._ranges = order.ranges
         self._gate = order.gate
         self._left_bytes = 0  # of the body: what has left
-        self._course = order.begin(time.monotonic())
+        self._controller = order.begin(time.monotonic())
         self._reference = Reference(outgoing, order.reference) if order.reference is not None else None
         self._pool = pool
         self._rate_cap = rate_cap
@@ -213,10 +213,10 @@ class Sending:
                     return
                 ranges = list(_behind(self._ranges, self._left_bytes))
         finally:  # also where the receiver left in the middle
-            self._course.finished(time.monotonic())
+            self._controller.finished(time.monotonic())
 
     def _resume(self) -> None:
-        self._course.rested(time.monotonic())
+        self._controller.rested(time.monotonic())
         if self._reference is not None:
             self._reference.look_again()
 
@@ -227,7 +227,7 @@ class Sending:
         try:
             for block in self._blocks(ranges):
                 ahead.append(self._begin(block))
-                due = len(ahead) > self._course.workers or isinstance(ahead[0], FlightBatch)
+                due = len(ahead) > self._controller.workers or isinstance(ahead[0], FlightBatch)
                 if due and not (yield from self._hand_over(ahead.popleft())):
                     return False
         except AssetChanged as error:  # what is ahead is from before it, and leaves
@@ -244,7 +244,7 @@ class Sending:
         for block in self._outgoing.blocks(ranges):
             position = block.start_bytes
             while position < block.end_bytes:
-                size_bytes = min(self._course.chunk_bytes, self._most_chunk_bytes) // 64 * 64
+                size_bytes = min(self._controller.chunk_bytes, self._most_chunk_bytes) // 64 * 64
                 stop = min(block.end_bytes, position + size_bytes)
                 yield Run(position, stop, block.element)
                 position = stop
@@ -256,9 +256,9 @@ class Sending:
         change = self._reference.change(block, array) if self._reference is not None else None
         content, element = (array, block.element) if change is None else change
         now_s = time.monotonic()
-        ahead = functools.partial(self._outgoing.sample, block, _AHEAD_CHUNKS * self._course.chunk_bytes)
+        ahead = functools.partial(self._outgoing.sample, block, _AHEAD_CHUNKS * self._controller.chunk_bytes)
         sample = ahead if change is None else None
-        choice = self._course.choose(content, element, now_s, _CPU.load(now_s), sample)
+        choice = self._controller.choose(content, element, now_s, _CPU.load(now_s), sample)
         if choice is None or choice.raw:
             return _raw(array)
         return self._pool.submit(self._encode, block, array, change, choice)
@@ -272,9 +272,9 @@ class Sending:
             stopwatch = Stopwatch()
             encoded = chunk.encode(content, choice.codec, choice.level, element)
         except (CodecFailed, ImportError):
-            self._course.failed(choice)
+            self._controller.failed(choice)
             return _raw(array)
-        self._course.encoded(choice, array.nbytes, len(encoded), stopwatch.elapsed_s())
+        self._controller.encoded(choice, array.nbytes, len(encoded), stopwatch.elapsed_s())
         if change is not None and self._reference is not None:
             encoded = self._reference.wrap(block, encoded)
         if len(encoded) >= array.nbytes:
@@ -292,7 +292,7 @@ class Sending:
         now_s = time.monotonic()
         self._left_bytes += parcel.raw_bytes
         if parcel.steered:
-            self._course.sent(parcel.raw_bytes, len(parcel.data), now_s - begin_s, now_s)
+            self._controller.sent(parcel.raw_bytes, len(parcel.data), now_s - begin_s, now_s)
         return True
 
 

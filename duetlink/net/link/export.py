@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from duetlink.data.dedup import Manifest, cut, name_chunks
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.flight.gate import Gate
-from duetlink.net.flight.sending import Course
+from duetlink.net.flight.sending import StreamController
 from duetlink.net.link.holding import parts_to_wire, segments
 from duetlink.net.link.transfer import Transfer
 from duetlink.net.paths.base import Path
@@ -25,7 +25,7 @@ class Export:
     transfer: Transfer
     probe: bool = False
     sources: Sources = frozenset()
-    course: Course | None = None
+    controller: StreamController | None = None
     paused: bool = False  # by this side, and this transfer alone
     gate: Gate = field(default_factory=Gate)
     paths: dict[str, Path] = field(default_factory=dict)  # those for which there have been tickets

@@ -13,7 +13,7 @@ from itertools import pairwise
 from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.data.tuning import Course, Tuner
+from duetlink.data.tuning import CodecController, Tuner
 from duetlink.errors import (
     AssetChanged,
     DuetError,
@@ -23,13 +23,13 @@ from duetlink.errors import (
     TransferCancelled,
 )
 from duetlink.net.flight.body import Outgoing
-from duetlink.net.flight.sending import Order, PlainCourse
+from duetlink.net.flight.sending import Order, PlainController
 from duetlink.net.link.export import Export, Sources
 from duetlink.net.link.holding import Versions, parts_to_wire
 from duetlink.net.link.traffic import Traffic
 from duetlink.net.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
-from duetlink.net.paths.ladder import Ladder
 from duetlink.net.paths.local import INLINE_BYTES, LocalPath
+from duetlink.net.paths.path_selector import PathSelector
 from duetlink.net.peer.rpc import Rpc
 from duetlink.settings import Settings
 
@@ -49,7 +49,7 @@ class Exports:
     def __init__(
         self,
         rpc: Rpc,
-        ladder: Ladder,
+        path_selector: PathSelector,
         traffic: Traffic,
         tuner: Tuner,
         settings: Settings,
@@ -57,7 +57,7 @@ class Exports:
     ) -> None:
         self._tuner = tuner
         self._holdings = holdings
-        self._ladder = ladder
+        self._path_selector = path_selector
         self._traffic = traffic
         self._inline_limit_bytes = settings.inline_limit_bytes
         self._open: dict[bytes, Export] = {}
@@ -222,9 +222,9 @@ class Exports:
         export = self._open.get(end.transfer_id)
         if export is None:
             return False
-        if export.course is not None:
+        if export.controller is not None:
             for time_ in end.decoding:
-                export.course.decoded(time_.codec, time_.raw_bytes, time_.elapsed_us / 1e6)
+                export.controller.decoded(time_.codec, time_.raw_bytes, time_.elapsed_us / 1e6)
         error = failures.from_wire(end.failure) if end.HasField("failure") else TransferCancelled()
         if end.complete:
             self._end(end.transfer_id, COMPLETE)
@@ -323,8 +323,8 @@ class Exports:
         plain: bool = False,
     ) -> pb.Ticket:
         export = self._export(transfer_id)
-        path = self._ladder.named(path_name)
-        order = Order(ranges, lambda now_s: PlainCourse(_PLAIN_CHUNK_BYTES), gate=export.gate)
+        path = self._path_selector.named(path_name)
+        order = Order(ranges, lambda now_s: PlainController(_PLAIN_CHUNK_BYTES), gate=export.gate)
         if not plain and not export.probe:
             reference = self._versions.reference(export.transfer.name, export.outgoing, fingerprint)
             order = Order(ranges, partial(self._begin, export, path_name), reference, export.gate)
@@ -338,8 +338,8 @@ class Exports:
         export.transfer.path = path.name
         return ticket
 
-    def _begin(self, export: Export, path_name: str, now_s: float) -> Course:
-        course = Course(
+    def _begin(self, export: Export, path_name: str, now_s: float) -> CodecController:
+        controller = CodecController(
             self._tuner,
             export.transfer.name,
             path_name,
@@ -347,8 +347,8 @@ class Exports:
             now_s,
             self._traffic.round_trip.typical_s or 0.0,
         )
-        export.course = course
-        return course
+        export.controller = controller
+        return controller
 
     def _count(self, transfer_id: bytes, size_bytes: int, wire_bytes: int) -> None:
         export = self._open.get(transfer_id)

@@ -20,7 +20,7 @@ from duetlink.errors import (
     TransferFailed,
     UndecodableChunk,
 )
-from duetlink.net.flight.body import Landing
+from duetlink.net.flight.body import ReceiveBuffer
 from duetlink.net.flight.receiving import Decoding
 from duetlink.net.link.agreement import Agreement
 from duetlink.net.link.holding import Holding, pieces
@@ -29,8 +29,8 @@ from duetlink.net.link.pulls import Pulls
 from duetlink.net.link.traffic import Traffic
 from duetlink.net.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
 from duetlink.net.paths.base import Path
-from duetlink.net.paths.ladder import Ladder
 from duetlink.net.paths.local import LocalPath
+from duetlink.net.paths.path_selector import PathSelector
 from duetlink.net.peer.rpc import Rpc
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Imports:
     def __init__(
         self,
         rpc: Rpc,
-        ladder: Ladder,
+        path_selector: PathSelector,
         traffic: Traffic,
         decoding: Decoding,
         agreement: Agreement,
@@ -69,7 +69,7 @@ class Imports:
         self._holding = Holding(held_bytes, holdings)
         self._decoding = decoding
         self._rpc = rpc
-        self._ladder = ladder
+        self._path_selector = path_selector
         self._traffic = traffic
         self.pulls = Pulls(rpc)
 
@@ -107,9 +107,9 @@ class Imports:
         try:
             async with pull:
                 self.pulls.add(offer.transfer_id, pull)
-                landing = await self._land(offer, pull)
-            body = landing.body()
-            if not landing.mapped:
+                receive_buffer = await self._land(offer, pull)
+            body = receive_buffer.body()
+            if not receive_buffer.mapped:
                 self._holding.keep(name, body, offer)
             return body
         except BaseException as caught:
@@ -120,32 +120,34 @@ class Imports:
             self._end(offer, transfer, error)
             error = None  # with this frame it is a cycle
 
-    async def _land(self, offer: pb.TransferOffer, pull: Pull) -> Landing:
+    async def _land(self, offer: pb.TransferOffer, pull: Pull) -> ReceiveBuffer:
         """Where the whole body is, verified."""
         loop, transfer = asyncio.get_running_loop(), pull.transfer
 
         def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
             loop.call_soon_threadsafe(self._traffic.count, transfer, size_bytes, wire_bytes)
 
-        landing = Landing(offer.size_bytes, count)
+        receive_buffer = ReceiveBuffer(offer.size_bytes, count)
         try:
             await pull.wait_moving()
-            adopted = await self._adopt(offer, landing, pull)
-            await self._fill(offer, landing, pull)
-            helped = adopted or landing.reference is not None
-            if helped and landing.digest() != offer.fingerprint:  # what helped was changed here meanwhile
-                landing.discard()
-                landing = Landing(offer.size_bytes)
-                await self._fill(offer, landing, pull)
-            if not landing.mapped and landing.digest() != offer.fingerprint:
+            adopted = await self._adopt(offer, receive_buffer, pull)
+            await self._fill(offer, receive_buffer, pull)
+            helped = adopted or receive_buffer.reference is not None
+            if (
+                helped and receive_buffer.digest() != offer.fingerprint
+            ):  # what helped was changed here meanwhile
+                receive_buffer.discard()
+                receive_buffer = ReceiveBuffer(offer.size_bytes)
+                await self._fill(offer, receive_buffer, pull)
+            if not receive_buffer.mapped and receive_buffer.digest() != offer.fingerprint:
                 raise AssetChanged(
                     f"{transfer.name!r} changed at its owner while it was being sent, or since it was "
                     "shared; the owner should share it again, or share a copy"
                 )
         except BaseException:
-            landing.discard()  # the error may be kept for long, and this frame with it
+            receive_buffer.discard()  # the error may be kept for long, and this frame with it
             raise
-        return landing
+        return receive_buffer
 
     def _end(self, offer: pb.TransferOffer, transfer: Transfer, error: BaseException | None) -> None:
         """Note how it ended, and tell the sender."""
@@ -168,12 +170,12 @@ class Imports:
             )
         )
 
-    async def _adopt(self, offer: pb.TransferOffer, landing: Landing, pull: Pull) -> bool:
+    async def _adopt(self, offer: pb.TransferOffer, receive_buffer: ReceiveBuffer, pull: Pull) -> bool:
         """Place what this side has already; whether there was anything."""
         if offer.sent_before:
             whole = await asyncio.to_thread(self._holding.whole, offer.fingerprint, offer.size_bytes)
             if whole is not None:
-                await asyncio.to_thread(landing.adopt, [(0, whole)])
+                await asyncio.to_thread(receive_buffer.adopt, [(0, whole)])
                 return True
         name = pull.transfer.name
         held = self._holding.similar(name, offer.size_bytes)
@@ -183,18 +185,20 @@ class Imports:
         timeout_s = _ticket_timeout_s(offer.size_bytes)
         manifest = await pull.step(lambda: self._rpc.call(query, pb.Manifest, timeout_s=timeout_s))
         found = await asyncio.to_thread(pieces, manifest, offer.size_bytes, held)
-        await asyncio.to_thread(landing.adopt, found)
-        landing.reference = await asyncio.to_thread(self._holding.version, name, offer.size_bytes)
+        await asyncio.to_thread(receive_buffer.adopt, found)
+        receive_buffer.reference = await asyncio.to_thread(self._holding.version, name, offer.size_bytes)
         return bool(found)
 
     def _worth_looking(self) -> bool:
         """Whether the path is slower than looking for what is there already, or bytes are dear."""
-        best = self._ladder.best
+        best = self._path_selector.best
         if best is None or best.name == LocalPath.name:
             return False
         if self._agreement.compression.objective == FEWEST_BYTES:
             return True
-        (speed,) = (status.bytes_per_s for status in self._ladder.statuses() if status.name == best.name)
+        (speed,) = (
+            status.bytes_per_s for status in self._path_selector.statuses() if status.name == best.name
+        )
         return speed is None or speed < _LOOK_BYTES_PER_S
 
     def _inline(self, offer: pb.TransferOffer, transfer: Transfer) -> memoryview:
@@ -206,34 +210,36 @@ class Imports:
         transfer.end(COMPLETE)
         return memoryview(bytearray(offer.inline))
 
-    async def _fill(self, offer: pb.TransferOffer, landing: Landing, pull: Pull) -> None:
+    async def _fill(self, offer: pb.TransferOffer, receive_buffer: ReceiveBuffer, pull: Pull) -> None:
         transfer = pull.transfer
         avoid: dict[str, str] = {}  # paths that are no use for this transfer, and why
         tries: dict[str, int] = {}  # of each path, since its last progress
         plain = False  # whether the sender is to encode nothing
         ticket: pb.Ticket | None = None
-        whole = landing.missing == [(0, landing.size_bytes)] and landing.reference is None
+        whole = (
+            receive_buffer.missing == [(0, receive_buffer.size_bytes)] and receive_buffer.reference is None
+        )
         if offer.HasField("ticket") and whole:
             ticket = offer.ticket
-        while not landing.complete:
+        while not receive_buffer.complete:
             try:
-                path = await pull.step(lambda: self._ladder.wait_best(avoid))
+                path = await pull.step(lambda: self._path_selector.wait_best(avoid))
             except PathUnavailable as error:
                 raise TransferFailed(
-                    f"{transfer.name!r} stopped at {landing.position_bytes} of {landing.size_bytes} bytes: "
-                    f"{error}; run it again to try once more"
+                    f"{transfer.name!r} stopped at {receive_buffer.position_bytes} of "
+                    f"{receive_buffer.size_bytes} bytes: {error}; run it again to try once more"
                 ) from None
-            before = landing.position_bytes
+            before = receive_buffer.position_bytes
             try:
                 if ticket is None or ticket.path != path.name:
-                    query = _ticket_query(offer.transfer_id, path, landing, plain)
-                    ticket = await pull.step(partial(self._ask_ticket, query, landing.size_bytes))
+                    query = _ticket_query(offer.transfer_id, path, receive_buffer, plain)
+                    ticket = await pull.step(partial(self._ask_ticket, query, receive_buffer.size_bytes))
             except PathUnavailable as error:  # the sender cannot use it, e.g. no room in shared memory
                 avoid[path.name] = str(error)
                 continue
             transfer.path = path.name
             try:
-                await self._fetch(path, ticket, landing, pull, avoid)
+                await self._fetch(path, ticket, receive_buffer, pull, avoid)
                 why = "the peer's stream ended early"
             except TicketRefused as refused:
                 why = str(refused)
@@ -241,12 +247,12 @@ class Imports:
                 why = str(undecodable)
                 plain = True
             except PathUnavailable as broken:
-                self._ladder.mark_down(path, broken)
+                self._path_selector.mark_down(path, broken)
                 why = str(broken)
             ticket = None
-            if landing.position_bytes > before:
+            if receive_buffer.position_bytes > before:
                 tries.pop(path.name, None)
-            elif not landing.stopped:
+            elif not receive_buffer.stopped:
                 tries[path.name] = tries.get(path.name, 0) + 1
                 if tries[path.name] >= MAX_TRIES:
                     avoid[path.name] = why
@@ -255,18 +261,23 @@ class Imports:
         return await self._rpc.call(query, pb.Ticket, timeout_s=_ticket_timeout_s(size_bytes))
 
     async def _fetch(
-        self, path: Path, ticket: pb.Ticket, landing: Landing, pull: Pull, avoid: Mapping[str, str]
+        self,
+        path: Path,
+        ticket: pb.Ticket,
+        receive_buffer: ReceiveBuffer,
+        pull: Pull,
+        avoid: Mapping[str, str],
     ) -> None:
         """Fetch by `path` until complete, broken, stuck, or a better path is up that is not to be avoided."""
-        landing.resume()
-        fetching = asyncio.ensure_future(path.fetch(ticket, landing))
-        better = asyncio.ensure_future(self._ladder.wait_better_than(path, avoid))
-        stuck = asyncio.ensure_future(self._wait_stuck(path, landing, pull))
+        receive_buffer.resume()
+        fetching = asyncio.ensure_future(path.fetch(ticket, receive_buffer))
+        better = asyncio.ensure_future(self._path_selector.wait_better_than(path, avoid))
+        stuck = asyncio.ensure_future(self._wait_stuck(path, receive_buffer, pull))
         try:
             await asyncio.wait((fetching, better, stuck), return_when=asyncio.FIRST_COMPLETED)
             if not (fetching.done() or stuck.done()):
-                if landing.size_bytes - landing.position_bytes >= UPGRADE_MIN_BYTES:
-                    landing.stop()  # the fetch leaves after the chunk at hand
+                if receive_buffer.size_bytes - receive_buffer.position_bytes >= UPGRADE_MIN_BYTES:
+                    receive_buffer.stop()  # the fetch leaves after the chunk at hand
                 await asyncio.wait((fetching, stuck), return_when=asyncio.FIRST_COMPLETED)
             if not fetching.done():
                 raise PathUnavailable(f"nothing came over it for {stuck.result():.0f} s")
@@ -280,29 +291,29 @@ class Imports:
             if not fetching.cancelled():
                 fetching.exception()  # it may have failed as the pull was ended
 
-    async def _wait_stuck(self, path: Path, landing: Landing, pull: Pull) -> float:
+    async def _wait_stuck(self, path: Path, receive_buffer: ReceiveBuffer, pull: Pull) -> float:
         """Wait until the landing does not grow any more though nobody keeps it back, and return for how long
         it has not; note the speed meanwhile.
         """
-        position_bytes = noted_bytes = landing.position_bytes
+        position_bytes = noted_bytes = receive_buffer.position_bytes
         since_s = noted_s = time.monotonic()
         longest_s, limit_s = 0.0, STALL_FIRST_S
         while True:
             await asyncio.sleep(_LOOK_S)
             now_s = time.monotonic()
             if pull.transfer.paused:  # which says nothing of the path
-                position_bytes = noted_bytes = landing.position_bytes
+                position_bytes = noted_bytes = receive_buffer.position_bytes
                 since_s = noted_s = now_s
                 continue
-            if landing.position_bytes != position_bytes or self._ladder.paused:
+            if receive_buffer.position_bytes != position_bytes or self._path_selector.paused:
                 longest_s = max(longest_s, now_s - since_s)
-                position_bytes, since_s = landing.position_bytes, now_s
+                position_bytes, since_s = receive_buffer.position_bytes, now_s
                 limit_s = max(STALL_S, STALL_PAUSES * longest_s)
             elif now_s - since_s > limit_s:
                 return now_s - since_s
             if now_s - noted_s >= SPEED_WINDOW_S:
                 if path.measurable and position_bytes > noted_bytes:
-                    self._ladder.note_speed(path, (position_bytes - noted_bytes) / (now_s - noted_s))
+                    self._path_selector.note_speed(path, (position_bytes - noted_bytes) / (now_s - noted_s))
                 noted_bytes, noted_s = position_bytes, now_s
 
 
@@ -310,11 +321,13 @@ def _ticket_timeout_s(size_bytes: int) -> float:
     return TICKET_TIMEOUT_S + size_bytes / _SLOW_BYTES_PER_S
 
 
-def _ticket_query(transfer_id: bytes, path: Path, landing: Landing, plain: bool) -> pb.TicketQuery:
+def _ticket_query(
+    transfer_id: bytes, path: Path, receive_buffer: ReceiveBuffer, plain: bool
+) -> pb.TicketQuery:
     return pb.TicketQuery(
         transfer_id=transfer_id,
         path=path.name,
-        missing=[position for pair in landing.missing for position in pair],
+        missing=[position for pair in receive_buffer.missing for position in pair],
         plain=plain,
-        reference=landing.reference.fingerprint if landing.reference else b"",
+        reference=receive_buffer.reference.fingerprint if receive_buffer.reference else b"",
     )

@@ -14,7 +14,7 @@ from duetlink.data.codecs import codecs
 from duetlink.errors import DuetError, LinkClosed, RemoteProtocolError
 from duetlink.net.flight.certificate import Identity, check_certificate, check_issued, create_subject
 from duetlink.net.link.endpoint import Endpoint
-from duetlink.net.link.lifeline import Lifeline
+from duetlink.net.link.reconnector import Reconnector
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.rpc import Rpc
 from duetlink.settings import Settings
@@ -24,7 +24,7 @@ _BYE_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Acquaintance:
+class PeerFacts:
     """What the two sides know of each other once they are introduced."""
 
     peer_name: str
@@ -41,8 +41,8 @@ class Introducing:
 
     def __init__(self, connection: PeerConnection, settings: Settings, endpoint: Endpoint) -> None:
         # at once: the peer's first message may come before this side has seen the channels open
-        self._lifeline = Lifeline(connection, settings, self.violated)
-        self._rpc = Rpc(self._lifeline.control, call_timeout_s=settings.call_timeout_s)
+        self._reconnector = Reconnector(connection, settings, self.violated)
+        self._rpc = Rpc(self._reconnector.control, call_timeout_s=settings.call_timeout_s)
         self._opened = False
         self._ended: LinkClosed | None = None
         self._on_end: Callable[[LinkClosed], None] | None = None  # once it is a link's
@@ -57,9 +57,9 @@ class Introducing:
 
     async def accept(self, answer: bytes) -> None:
         """Take the peer's answer to the offer of this side."""
-        await self._lifeline.accept(answer)
+        await self._reconnector.accept(answer)
 
-    async def meet(self, name: str, timeout_s: float | None = None) -> Acquaintance:
+    async def meet(self, name: str, timeout_s: float | None = None) -> PeerFacts:
         """Wait for the channels and introduce both sides; returns after a full round trip.
 
         Raises:
@@ -67,7 +67,7 @@ class Introducing:
             RemoteProtocolError: the peer's introduction, or what it issued for this side, cannot be used.
             LinkClosed: the peer closed it.
         """
-        await self._lifeline.open(timeout_s or self._settings.pairing_timeout_s)
+        await self._reconnector.open(timeout_s or self._settings.pairing_timeout_s)
         self._opened = True
         timeout_s = self._settings.pairing_timeout_s
         identity = self._endpoint.identity
@@ -83,7 +83,7 @@ class Introducing:
             theirs = await asyncio.shield(self._introduced)
         if self._ended is not None:
             raise self._ended
-        return Acquaintance(
+        return PeerFacts(
             harmless(theirs.name[:_MOST_NAME]),
             theirs.certificate_pem,
             frozenset(codec.name for codec in codecs()) & frozenset(theirs.codecs),
@@ -93,12 +93,12 @@ class Introducing:
             check_issued(issued.pem, identity),
         )
 
-    def hand_over(self, on_end: Callable[[LinkClosed], None]) -> tuple[Lifeline, Rpc]:
+    def hand_over(self, on_end: Callable[[LinkClosed], None]) -> tuple[Reconnector, Rpc]:
         """The channels are the caller's from here on. `on_end` hears of a goodbye, and of a peer that breaks
         the protocol.
         """
         self._on_end = on_end
-        return self._lifeline, self._rpc
+        return self._reconnector, self._rpc
 
     async def close(self, reason: str = "") -> None:
         """Say goodbye and free the channels, unless they have been handed over. Safe to call twice."""
@@ -107,7 +107,7 @@ class Introducing:
         if self._opened and self._ended is None:
             await say_goodbye(self._rpc, reason)
         self._end(LinkClosed("this side closed the link"))
-        await self._lifeline.close("this side closed the link")
+        await self._reconnector.close("this side closed the link")
 
     async def _introduce(self, introduction: pb.Introduction) -> pb.ClientCertificate:
         if self._introduced.done():

@@ -25,14 +25,14 @@ from duetlink.net.link.agreement import Agreement
 from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.exports import Exports
 from duetlink.net.link.imports import Imports
-from duetlink.net.link.introducing import Acquaintance, Introducing, say_goodbye
-from duetlink.net.link.lifeline import Outage, Reconnect
+from duetlink.net.link.introducing import Introducing, PeerFacts, say_goodbye
 from duetlink.net.link.probing import Prober
+from duetlink.net.link.reconnector import Outage, Reconnect
 from duetlink.net.link.traffic import Statistics, Traffic
 from duetlink.net.link.tuning import Tuning
 from duetlink.net.paths.base import Path, PathContext
-from duetlink.net.paths.carrier_desk import CarrierDesk
-from duetlink.net.paths.ladder import Ladder
+from duetlink.net.paths.carrier_commands import CarrierCommands
+from duetlink.net.paths.path_selector import PathSelector
 from duetlink.net.paths.registry import OURS, path_class
 from duetlink.net.streams.streams import Streams
 from duetlink.settings import PATHS, Settings
@@ -56,7 +56,7 @@ class Link:
     def __init__(
         self,
         introducing: Introducing,
-        known: Acquaintance,
+        known: PeerFacts,
         settings: Settings,
         endpoint: Endpoint,
         *,
@@ -64,7 +64,7 @@ class Link:
         sink: Sink,
     ) -> None:
         """`introducing` has made `known`, and gives up its channels. `start` follows."""
-        self._lifeline, self.rpc = introducing.hand_over(self._end)
+        self._reconnector, self.rpc = introducing.hand_over(self._end)
         self._settings = settings
         self._endpoint = endpoint
         self._subject = known.subject
@@ -96,7 +96,7 @@ class Link:
         self._server: asyncio.Future[FlightServer] = asyncio.get_running_loop().create_future()
         context = PathContext(
             self.rpc,
-            self._lifeline.bulk,
+            self._reconnector.bulk,
             known.client,
             known.peer_certificate_pem,
             tickets,
@@ -106,21 +106,21 @@ class Link:
             decoding,
             initiator,
             settings.prepare_limit_bytes,
-            CarrierDesk(self.rpc, settings.allowed_paths),
+            CarrierCommands(self.rpc, settings.allowed_paths),
             settings.allowed_ice_servers,
             settings.map_port,
             self.holdings,
             sink,
             settings.listen,
         )
-        self.ladder = Ladder(self._paths(context), sink, lambda path: prober.measure(path))
+        self.path_selector = PathSelector(self._paths(context), sink, lambda path: prober.measure(path))
         self.exports = Exports(
-            self.rpc, self.ladder, self.traffic, self.tuning.tuner, settings, self.holdings
+            self.rpc, self.path_selector, self.traffic, self.tuning.tuner, settings, self.holdings
         )
         prober = Prober(self.rpc, self.exports, self.traffic)
         self.imports = Imports(
             self.rpc,
-            self.ladder,
+            self.path_selector,
             self.traffic,
             decoding,
             self.agreement,
@@ -129,7 +129,7 @@ class Link:
         )
         self.streams = Streams(
             self.rpc,
-            self.ladder,
+            self.path_selector,
             tickets,
             introducing.violated,
             self.traffic.count_stream,
@@ -164,7 +164,7 @@ class Link:
         """That this side slept or was blocked a moment ago for longer than a silence may last, in words; else
         empty.
         """
-        return self._lifeline.own_absence()
+        return self._reconnector.own_absence()
 
     @property
     def ended(self) -> LinkClosed | None:
@@ -176,11 +176,11 @@ class Link:
         """Why the peer is out of reach, and for how long it is looked for; None while it is not. From any
         thread.
         """
-        return self._lifeline.outage
+        return self._reconnector.outage
 
     def hurry(self) -> None:
         """Somebody wants the peer now: look for it at once, where it is lost or silent."""
-        self._lifeline.hurry()
+        self._reconnector.hurry()
 
     def belong_to(self, owner: LinkOwner) -> None:
         """Let `owner` hear of the link from here on, and nobody else."""
@@ -190,8 +190,8 @@ class Link:
         """All message handlers are registered: take messages, open the paths, watch the peer."""
         self.sink.emit(self._opened)
         self.rpc.start()
-        self.ladder.start()
-        self._lifeline.start(self, self.reconnect)
+        self.path_selector.start()
+        self._reconnector.start(self, self.reconnect)
 
     def _paths(self, context: PathContext) -> list[Path]:
         """Those that this side allows; what the peer asks of the others is refused."""
@@ -212,7 +212,7 @@ class Link:
     @property
     def datagrams(self) -> Datagrams:
         """Messages of one packet, which may be lost."""
-        return self._lifeline.datagrams
+        return self._reconnector.datagrams
 
     async def ping(self) -> float:
         """One round trip over the control channel, in seconds."""
@@ -224,11 +224,11 @@ class Link:
 
     def statistics(self, state: str) -> Statistics:
         """A frozen snapshot."""
-        best, paths = self.ladder.best, self.ladder.statuses()
+        best, paths = self.path_selector.best, self.path_selector.statuses()
         if self.outage is not None:  # whether a path still carries anything shows when the peer is back
             best, paths = None, tuple(path.out_of_reach() for path in paths)
         path = best.name if best else None
-        return self.traffic.statistics(state, path, paths, self._lifeline.reconnects)
+        return self.traffic.statistics(state, path, paths, self._reconnector.reconnects)
 
     async def close(self, reason: str = "") -> None:
         """Say goodbye, then free everything. Returns when it is done; safe to call twice."""
@@ -261,15 +261,15 @@ class Link:
         await self.streams.close(error)
         self.exports.close(str(error))
         self.imports.pulls.close(error)
-        self._lifeline.datagrams.close(error)
-        await self.ladder.close()
-        await self._lifeline.close(str(error))
+        self._reconnector.datagrams.close(error)
+        await self.path_selector.close()
+        await self._reconnector.close(str(error))
         if self._server.done() and not self._server.cancelled() and self._server.exception() is None:
             await self._endpoint.dismiss(self._server.result(), self._subject)
         self._server.cancel()
         self._waiting.shutdown()
 
-    # -- how it survives, as `LifelineOwner` -----------------------------------------------------------------
+    # -- how it survives, as `ReconnectorOwner` --------------------------------------------------------------
 
     def gave_up(self, error: PeerLost) -> None:
         self._end(error)
@@ -287,18 +287,18 @@ class Link:
         self._lost_s = uptime_s()
         self.sink.emit(LinkLost(own_absence=bool(self.own_absence)))
         self.rpc.pause()
-        self.ladder.pause()
+        self.path_selector.pause()
         self._owner.lost(why)
 
     def network_changed(self) -> None:
-        self.ladder.hurry()
+        self.path_selector.hurry()
         self.tuning.tuner.link_changed()
 
     def connection_restored(self) -> None:
         self.tuning.tuner.link_changed()
-        self.sink.emit(LinkRestored(self._lifeline.reconnects, uptime_s() - self._lost_s))
+        self.sink.emit(LinkRestored(self._reconnector.reconnects, uptime_s() - self._lost_s))
         self.rpc.resume()
-        self.ladder.resume()
+        self.path_selector.resume()
         self._owner.restored()
 
     # -- what it serves --------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class Link:
     async def _refuse_path(self, query: Message) -> Message:
         raise PathUnavailable(f"the peer allows only these paths: {', '.join(self._settings.allowed_paths)}")
 
-    def _listens_at(self, known: Acquaintance) -> tuple[str, range | None]:
+    def _listens_at(self, known: PeerFacts) -> tuple[str, range | None]:
         """The address, and the ports, at which the peer, or this side's helper processes, can reach the
         Flight server.
         """

@@ -8,11 +8,11 @@ import secrets
 import time
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.link.exports import Exports
 from duetlink.net.link.traffic import Traffic
 from duetlink.net.paths.base import Path
-from duetlink.net.paths.ladder import Speed
+from duetlink.net.paths.path_selector import Speed
 from duetlink.net.peer.rpc import Rpc
 
 PROBE_BYTES = 16 * 1024 * 1024
@@ -49,17 +49,17 @@ class Prober:
 
         def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
             now_s = time.monotonic()
-            arrivals.append((now_s, landing.position_bytes))
+            arrivals.append((now_s, receive_buffer.position_bytes))
             if now_s - arrivals[0][0] > SETTLE_S + PROBE_TIME_S:
-                landing.stop()
+                receive_buffer.stop()
 
-        landing = Landing(min(offer.size_bytes, PROBE_BYTES), count)
+        receive_buffer = ReceiveBuffer(min(offer.size_bytes, PROBE_BYTES), count)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE_S):
-                    await path.fetch(offer.ticket, landing)
+                    await path.fetch(offer.ticket, receive_buffer)
         finally:
-            landing.discard()  # it and `count` hold each other
+            receive_buffer.discard()  # it and `count` hold each other
             self._rpc.tell_nowait(pb.TransferEnd(transfer_id=offer.transfer_id, path=path.name))
         speed = _speed(arrivals, alone and not self._traffic.busy)
         # A path that has carried all of it within 0.4 s is fast, and busy processors may have held it: the

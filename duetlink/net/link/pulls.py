@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from duetlink.base.again import again
+from duetlink.base.reraise import reraise
 from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import AssetChanged, LinkClosed, RemoteProtocolError, TransferCancelled
@@ -65,7 +65,7 @@ class Pulls:
     def close(self, error: LinkClosed) -> None:
         """The link has closed: whoever waits for a body learns of it."""
         for pull in self._open.values():
-            pull.end(again(error))
+            pull.end(reraise(error))
 
     def _keep(self, transfer_id: bytes, word: bool | AssetChanged | None) -> None:
         if len(transfer_id) != _ID_BYTES:

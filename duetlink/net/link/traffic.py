@@ -10,7 +10,7 @@ from duetlink.base.events import Sink, TransferBegan, Word
 from duetlink.base.runtime.meters import RateMeter, RoundTripMeter
 from duetlink.net.link.history import Second, Seconds
 from duetlink.net.link.transfer import Mover, Transfer, TransferStatus
-from duetlink.net.paths.ladder import PathStatus
+from duetlink.net.paths.path_selector import PathStatus
 
 _STREAMING_S = 0.5  # a stream has moved so lately that it may slow what is measured
 

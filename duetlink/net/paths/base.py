@@ -18,13 +18,13 @@ from google.protobuf.message import Message
 from duetlink.base.events import Sink
 from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.certificate import Identity
 from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.sending import Order
 from duetlink.net.flight.server import FlightServer
 from duetlink.net.flight.tickets import TicketTable
-from duetlink.net.paths.carrier_desk import CarrierDesk
+from duetlink.net.paths.carrier_commands import CarrierCommands
 from duetlink.net.peer.durable import DurableChannel
 from duetlink.net.peer.rpc import Rpc
 from duetlink.settings import IceServer
@@ -47,7 +47,7 @@ class PathContext:
     decoding: Decoding
     initiator: bool  # exactly one of the two sides is
     prepare_limit_bytes: int
-    carriers: CarrierDesk
+    carriers: CarrierCommands
     ice_servers: tuple[IceServer, ...]
     map_port: bool  # whether the user allows to ask the router for one
     holdings: Holdings
@@ -102,7 +102,7 @@ class Path(ABC):
         """
 
     @abstractmethod
-    async def fetch(self, ticket: pb.Ticket, landing: Landing) -> None:
+    async def fetch(self, ticket: pb.Ticket, receive_buffer: ReceiveBuffer) -> None:
         """Receiver: pull until the landing is complete or stopped. If cancelled, nothing writes any more.
 
         Raises:

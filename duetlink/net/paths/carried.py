@@ -14,7 +14,7 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import DuetError, PathUnavailable
 from duetlink.net.paths.attempt import Attempt
 from duetlink.net.paths.base import PathContext
-from duetlink.net.paths.carrier_desk import ATTEMPT_ID_BYTES, KEY_BYTES, Carried
+from duetlink.net.paths.carrier_commands import ATTEMPT_ID_BYTES, KEY_BYTES, Carried
 from duetlink.net.paths.flight_path import FlightPath
 from duetlink.net.stun.lending import has_turn
 

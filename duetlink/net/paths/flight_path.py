@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import PathUnavailable, TransferFailed
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.client import FlightClient
 from duetlink.net.flight.sending import Order
 from duetlink.net.paths.base import Path, PathContext
@@ -42,13 +42,13 @@ class FlightPath(Path):
     def release(self, transfer_id: bytes) -> None:
         self._context.tickets.revoke(transfer_id)
 
-    async def fetch(self, ticket: pb.Ticket, landing: Landing) -> None:
+    async def fetch(self, ticket: pb.Ticket, receive_buffer: ReceiveBuffer) -> None:
         client = self._client
         if client is None:
             raise PathUnavailable(f"path {self.name} is not open")
         if ticket.WhichOneof("way") != "flight":
             raise TransferFailed(f"the peer's ticket for path {self.name} is of another kind")
-        await self._pull(client.fetch, ticket.flight, landing, landing.stop)
+        await self._pull(client.fetch, ticket.flight, receive_buffer, receive_buffer.stop)
 
     async def follow(
         self, ticket: bytes, take: Callable[[bytes, memoryview], None], stop: Callable[[], None]

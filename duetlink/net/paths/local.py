@@ -21,7 +21,7 @@ from duetlink.errors import (
     TicketRefused,
     TransferFailed,
 )
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.fingerprint import LEAF_BYTES, leaf_digest
 from duetlink.net.flight.sending import Order
 from duetlink.net.paths.base import Path, PathContext
@@ -140,14 +140,14 @@ class LocalPath(Path):
         self._ready.pop(placed, None)
         placed.held.let_go(READY)
 
-    async def fetch(self, ticket: pb.Ticket, landing: Landing) -> None:
+    async def fetch(self, ticket: pb.Ticket, receive_buffer: ReceiveBuffer) -> None:
         if ticket.WhichOneof("way") != "memory":
             raise TransferFailed("the peer's ticket for path local names no shared memory")
         try:
-            body = open_region(_region(ticket.memory, landing.size_bytes))
+            body = open_region(_region(ticket.memory, receive_buffer.size_bytes))
         except PathUnavailable as error:  # the path has been proven: this memory was given up
             raise TicketRefused(str(error)) from None
-        landing.map(body)
+        receive_buffer.map(body)
 
     async def close(self) -> None:
         self._closed = True

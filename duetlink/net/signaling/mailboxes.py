@@ -79,7 +79,7 @@ class _Mailbox:
         self.size_bytes = 0
 
 
-class _Hall:
+class _Lobby:
     def __init__(self, seats: int, lifetime_s: float, now_s: float) -> None:
         self.key = secrets.token_bytes(HALL_BYTES)
         self.seats = seats
@@ -104,7 +104,7 @@ class Mailboxes:
         self._clock = clock
         self._choose = choose
         self._open: dict[Key, _Mailbox] = {}
-        self._halls: dict[int, _Hall] = {}
+        self._halls: dict[int, _Lobby] = {}
         self._nameplates: dict[bytes, int] = {}  # of halls, by their key
         self._gone: dict[int, float] = {}  # nameplates of used mailboxes -> when to forget, oldest first
         self._buckets: dict[str, TokenBucket] = {}
@@ -140,7 +140,7 @@ class Mailboxes:
         deadline_s = self._clock() + lifetime_s
         granted = pb.Claimed(nameplate=nameplate, lifetime_s=max(1, int(lifetime_s)))
         if seats:
-            hall = self._halls[nameplate] = _Hall(seats, lifetime_s, self._clock())
+            hall = self._halls[nameplate] = _Lobby(seats, lifetime_s, self._clock())
             self._nameplates[hall.key] = nameplate
             granted.hall = hall.key
             return self._set_up(self._in_hall(nameplate, hall), granted)
@@ -162,7 +162,7 @@ class Mailboxes:
         granted = pb.Claimed(nameplate=nameplate, lifetime_s=lifetime_s, hall=key)
         return self._set_up(self._in_hall(nameplate, hall), granted)
 
-    def _in_hall(self, nameplate: int, hall: _Hall) -> _Mailbox:
+    def _in_hall(self, nameplate: int, hall: _Lobby) -> _Mailbox:
         number = nameplate, hall.opened
         hall.opened += 1
         mailbox = self._open[number] = hall.there[number] = _Mailbox(number, hall.deadline_s)
@@ -279,7 +279,7 @@ class Mailboxes:
         elif used and isinstance(number, int):
             self._remember(number)
 
-    def _remove_hall(self, nameplate: int, hall: _Hall) -> None:
+    def _remove_hall(self, nameplate: int, hall: _Lobby) -> None:
         del self._halls[nameplate], self._nameplates[hall.key]
         if hall.used:
             self._remember(nameplate)

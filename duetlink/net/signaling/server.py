@@ -22,8 +22,8 @@ from duetlink.net.signaling.base import Role
 from duetlink.net.signaling.frames import HEALTH, HEARTBEAT_S, OVERHEAD_BYTES, PATH, read_client_frame
 from duetlink.net.signaling.limits import Limits
 from duetlink.net.signaling.mailboxes import Mailboxes, Refusal, Refused, Seat, network_of, too_large
+from duetlink.net.signaling.malformed_requests import MalformedRequests
 from duetlink.net.signaling.reception import CountingServer, Reception
-from duetlink.net.signaling.strangers import Strangers
 
 _SWEEP_INTERVAL_S = 5.0
 
@@ -36,7 +36,7 @@ class MailboxServer:
     def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits or Limits()
         self.mailboxes = Mailboxes(self.limits, clock)
-        self._strangers = Strangers(clock)
+        self._strangers = MalformedRequests(clock)
         self._reception = Reception(self.limits)
         self._sockets: set[web.WebSocketResponse] = set()
         self._server: CountingServer | None = None

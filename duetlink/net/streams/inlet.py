@@ -15,7 +15,7 @@ from collections.abc import Callable
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import DuetError, LinkClosed, PathUnavailable, RemoteProtocolError, TicketRefused
 from duetlink.net.paths.flight_path import FlightPath
-from duetlink.net.paths.ladder import Ladder
+from duetlink.net.paths.path_selector import PathSelector
 from duetlink.net.peer.rpc import Rpc
 from duetlink.net.streams.frames import FrameBatch
 from duetlink.net.streams.outlet import BEAT_S
@@ -41,14 +41,14 @@ class Inlet:
     def __init__(
         self,
         rpc: Rpc,
-        ladder: Ladder,
+        path_selector: PathSelector,
         on_parcel: Callable[[FrameBatch], None],
         on_violation: Callable[[RemoteProtocolError], None],
         on_stranded: Callable[[PathUnavailable], None],
     ) -> None:
         """`on_stranded`: all paths have been down for long, though the link lives."""
         self._rpc = rpc
-        self._ladder = ladder
+        self._path_selector = path_selector
         self._on_parcel = on_parcel
         self._on_violation = on_violation
         self._on_stranded = on_stranded
@@ -91,7 +91,7 @@ class Inlet:
         tries: dict[str, int] = {}  # of each path, since its last parcel
         while True:
             try:
-                path = await self._ladder.wait_best(avoid)
+                path = await self._path_selector.wait_best(avoid)
             except PathUnavailable as error:
                 self._on_stranded(error)
                 avoid = {}
@@ -126,7 +126,7 @@ class Inlet:
         try:
             await self._pull(path, ticket.flight, avoid)
         except PathUnavailable as broken:
-            self._ladder.mark_down(path, broken)
+            self._path_selector.mark_down(path, broken)
             return str(broken)
         except TicketRefused as refused:
             return str(refused)
@@ -138,7 +138,7 @@ class Inlet:
         self.path = path.name
         self._heard_s = time.monotonic()
         following = asyncio.ensure_future(path.follow(ticket, handover.put, handover.stop))
-        better = asyncio.ensure_future(self._ladder.wait_better_than(path, avoid))
+        better = asyncio.ensure_future(self._path_selector.wait_better_than(path, avoid))
         patience_s = self._patience_s.get(path.name, _SILENT_S)
         silent = asyncio.ensure_future(self._wait_silent(patience_s))
         failed = asyncio.ensure_future(handover.wait_failed())
@@ -163,7 +163,7 @@ class Inlet:
         while True:
             await asyncio.sleep(BEAT_S)
             silence_s = time.monotonic() - self._heard_s
-            if self._ladder.paused:
+            if self._path_selector.paused:
                 self._heard_s = time.monotonic()
             elif silence_s > patience_s:
                 return silence_s

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from duetlink.base.again import again
+from duetlink.base.reraise import reraise
 from duetlink.errors import LinkClosed, RemoteProtocolError
 from duetlink.net.streams.frames import Bytes, Frame, FrameBatch, Packing
 
@@ -158,12 +158,12 @@ class Outlet:
         self._room.set()
         for _, arrived in self._waiting:
             if not arrived.done():
-                arrived.set_exception(again(error))
+                arrived.set_exception(reraise(error))
         self._waiting.clear()
 
     def _check_open(self) -> None:
         if self._closed is not None:
-            raise again(self._closed)
+            raise reraise(self._closed)
 
     # -- on any thread ---------------------------------------------------------------------------------------
 

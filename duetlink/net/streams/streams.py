@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from duetlink.base.again import again
+from duetlink.base.reraise import reraise
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import (
     CallTimeout,
@@ -26,7 +26,7 @@ from duetlink.errors import (
 )
 from duetlink.net.flight.tickets import TicketTable
 from duetlink.net.paths.flight_path import FlightPath
-from duetlink.net.paths.ladder import Ladder
+from duetlink.net.paths.path_selector import PathSelector
 from duetlink.net.peer.deadline import Deadline
 from duetlink.net.peer.rpc import Rpc
 from duetlink.net.streams.frames import ACCEPT, CLOSE, CREDIT, OPEN, PART, Frame, FrameBatch
@@ -69,7 +69,7 @@ class Streams:
     def __init__(
         self,
         rpc: Rpc,
-        ladder: Ladder,
+        path_selector: PathSelector,
         tickets: TicketTable,
         violated: Callable[[RemoteProtocolError], None],
         count: Callable[[str, int], None],
@@ -79,11 +79,11 @@ class Streams:
     ) -> None:
         """The peer has `violated` the protocol; `count` gets a direction, and how many bytes have moved."""
         self._count = count
-        self._ladder = ladder
+        self._path_selector = path_selector
         self._tickets = tickets
         self._call_timeout_s = call_timeout_s
         self._outlet = Outlet(partial(count, "out"))
-        self._inlet = Inlet(rpc, ladder, self._arrived, violated, self._stranded)
+        self._inlet = Inlet(rpc, path_selector, self._arrived, violated, self._stranded)
         self._next = 2 if initiator else 1
         self._peers_last = 0  # the newest number that the peer has opened
         self._open: dict[int, Stream] = {}
@@ -113,7 +113,7 @@ class Streams:
         self._opening[number] = opening
         self._outlet.put(Frame(OPEN, number, window_bytes, name))
         try:
-            async with Deadline(self._call_timeout_s, lambda: self._ladder.paused):
+            async with Deadline(self._call_timeout_s, lambda: self._path_selector.paused):
                 await opening.accepted
         except TimeoutError:
             why = f"the peer has not taken a stream {purpose!r} within {self._call_timeout_s:g} s"
@@ -165,7 +165,7 @@ class Streams:
 
     def _check_open(self) -> None:
         if self._closed is not None:
-            raise again(self._closed)
+            raise reraise(self._closed)
 
     def _stream(self, number: int, purpose: str, window_bytes: int) -> Stream:
         stream = self._open[number] = Stream(number, purpose, self._outlet, window_bytes, self._forget)
@@ -177,7 +177,7 @@ class Streams:
     def _end_all(self, error: DuetError) -> None:
         for opening in list(self._opening.values()):
             if not opening.accepted.done():
-                opening.accepted.set_exception(again(error))
+                opening.accepted.set_exception(reraise(error))
         for stream in list(self._open.values()):
             stream.end(error)
 
@@ -185,7 +185,7 @@ class Streams:
 
     async def _feed(self, query: pb.FeedQuery) -> pb.Ticket:
         self._check_open()
-        if not isinstance(self._ladder.named(query.path), FlightPath):
+        if not isinstance(self._path_selector.named(query.path), FlightPath):
             raise PathUnavailable(f"path {query.path[:40]!r} carries no streams")
         self._inlet.start()  # there will be answers
         return pb.Ticket(path=query.path, flight=self._tickets.issue_feed(self._outlet.feed(query.arrived)))

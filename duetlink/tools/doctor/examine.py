@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetlink.errors import SettingError
-from duetlink.net.paths.ladder import PathStatus
+from duetlink.net.paths.path_selector import PathStatus
 from duetlink.net.stun.address import Address
 from duetlink.net.stun.server_url import ServerUrl
 from duetlink.settings import Settings

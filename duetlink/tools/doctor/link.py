@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duetlink.base.quantities import rate_text
-from duetlink.net.paths.ladder import PathStatus
+from duetlink.net.paths.path_selector import PathStatus
 from duetlink.tools.doctor.finding import Finding, Outcome
 
 _ADVICE = {

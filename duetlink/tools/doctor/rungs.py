@@ -17,7 +17,7 @@ from duetlink.settings import PATHS
 from duetlink.tools.doctor.finding import Finding, Outcome
 
 # from here: with most peers, with some, with none; not measured
-Outlook = Literal["likely", "some", "unlikely", "unknown"]
+PathEstimate = Literal["likely", "some", "unlikely", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Rung:
     """One way to a peer in another network, and why it is or is not to be expected."""
 
     name: str
-    outlook: Outlook
+    outlook: PathEstimate
     why: str
 
 

@@ -1,4 +1,4 @@
-"""Workers with the desks of `probe_desk.py`: started by a program of the tests' own."""
+"""Workers with the handlers of `probe_desk.py`: started by a program of the tests' own."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ for path in sys.argv[2:]:
     path in sys.path or site.addsitedir(path)
 sys.path.insert(0, {str(Path(__file__).resolve().parents[3])!r})
 from tests.compute.worker import probe_desk, raw_calls
-from duetlink.compute.worker.protocol import desks
-desks.DESKS.update(probe_desk.DESKS)
+from duetlink.compute.worker.protocol import handlers
+handlers.HANDLERS.update(probe_desk.HANDLERS)
 from duetlink.compute.worker.room.child import main
 main(int(sys.argv[1]))
 """
@@ -32,12 +32,12 @@ main(int(sys.argv[1]))
 
 @pytest.fixture
 async def start_worker() -> AsyncIterator[StartWorker]:
-    """`worker = await start_worker(Limits(...), desk="probe", libraries=(...))`; closed after the test."""
+    """`worker = await start_worker(Limits(...), handler="probe", libraries=(...))`; closed after the test."""
     started: list[Room] = []
 
-    async def start(limits: Limits | None = None, desk: str = "probe", **options: Any) -> Room:
+    async def start(limits: Limits | None = None, handler: str = "probe", **options: Any) -> Room:
         options = {"bootstrap": BOOTSTRAP} | options
-        started.append(await Room.start(limits, desk=desk, **options))
+        started.append(await Room.start(limits, handler=handler, **options))
         return started[-1]
 
     yield start
@@ -70,7 +70,9 @@ class Place:
 
     async def _use(self) -> Callable[[], Awaitable[None]]:
         leave = rooms.use(BOOTSTRAP)
-        await (await Room.start(desk="probe", bootstrap=BOOTSTRAP)).close()  # its zygote is there from now on
+        await (
+            await Room.start(handler="probe", bootstrap=BOOTSTRAP)
+        ).close()  # its zygote is there from now on
         return leave
 
     async def _left(self, leave: Callable[[], Awaitable[None]]) -> None:
@@ -94,9 +96,9 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 class Asked:
     """A room that several tests ask things, from outside its loop."""
 
-    def __init__(self, place: Place, desk: str, libraries: tuple[str, ...], limits: Limits) -> None:
+    def __init__(self, place: Place, handler: str, libraries: tuple[str, ...], limits: Limits) -> None:
         self.place = place
-        self.worker = place.run(Room.start(limits, desk=desk, libraries=libraries, bootstrap=BOOTSTRAP))
+        self.worker = place.run(Room.start(limits, handler=handler, libraries=libraries, bootstrap=BOOTSTRAP))
 
     def __call__(self, command: str, content: str | bytes = b"", timeout_s: float = 60.0) -> str:
         data = content.encode() if isinstance(content, str) else content

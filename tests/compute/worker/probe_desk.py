@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duetlink.compute.worker.protocol.desks import Emit, Kind
+from duetlink.compute.worker.protocol.handlers import Emit, Kind
 from duetlink.compute.worker.protocol.memory import map_sealed, place
 from duetlink.compute.worker.sandbox.syscalls import COMMON_ALLOWED, EXAMINED, REFUSED
 from duetlink.errors import OperationRefused, RemoteProtocolError
@@ -353,7 +353,7 @@ class WrongDesk:
         return b"", ()
 
 
-DESKS = {
+HANDLERS = {
     "probe": Kind(__name__, "ProbeDesk", runs_code=False),
     "free": Kind(__name__, "ProbeDesk", runs_code=True),
     "wrong": Kind(__name__, "WrongDesk", runs_code=False),

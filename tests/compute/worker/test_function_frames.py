@@ -69,7 +69,7 @@ def look():
 
 
 async def _looked() -> tuple[list[str], list[str]]:
-    room = await Room.start(LIMITS, desk="job", bootstrap=BOOTSTRAP)
+    room = await Room.start(LIMITS, handler="job", bootstrap=BOOTSTRAP)
     try:
         call = write_call([], {}).decode()
         job = {"name": "look", "source": SOURCE, "call": call, "max_bytes": 1 << 20, "claim": None}

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from duetlink.compute.operations.steps import body
-from duetlink.compute.worker.room.mates import MatesDesk, constants_of
+from duetlink.compute.worker.room.mates import MatesHandler, constants_of
 from duetlink.data import values
 
 
@@ -42,10 +42,10 @@ def test_marks_of_lists_and_large_values_are_no_constants() -> None:
 
 
 def test_a_program_is_run_on_each_kind_of_mates() -> None:
-    desk = MatesDesk()
+    handler = MatesHandler()
     mock = b"".join(values.encode(np.arange(4)).segments)
-    desk.take(("x", 3), memoryview(bytearray(mock)))
-    told = desk.answers(program(["asset", ["x", 3]], [".sum", [[1]]], ["operator.mod", [[2], 0.5]]))
+    handler.take(("x", 3), memoryview(bytearray(mock)))
+    told = handler.answers(program(["asset", ["x", 3]], [".sum", [[1]]], ["operator.mod", [[2], 0.5]]))
     assert [fault for fault, _ in told] == [None, None, None]
-    failed = desk.answers(program(["asset", ["x", 3]], ["operator.getitem", [[1], 9]]))
+    failed = handler.answers(program(["asset", ["x", 3]], ["operator.getitem", [[1], 9]]))
     assert [fault[:2] for fault, _ in failed] == [[2, 1], [2, 1], [2, 1]]

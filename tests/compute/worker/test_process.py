@@ -335,7 +335,7 @@ def test_it_ends_with_its_kernel_however_that_ends(command: str) -> None:
 import asyncio
 from duetlink.compute.worker.kernel.process import Room
 async def main():
-    worker = await Room.start(desk="probe", bootstrap={BOOTSTRAP!r})
+    worker = await Room.start(handler="probe", bootstrap={BOOTSTRAP!r})
     asyncio.ensure_future(worker.call({command!r}))
     await worker.call("echo") if not {command!r} else await asyncio.sleep(0.1)
     print(worker.pid, flush=True)
@@ -385,7 +385,7 @@ def reply(number: int, **fields: object) -> bytes:
 async def test_a_worker_that_breaks_the_protocol_is_ended(
     start_worker: StartWorker, content: bytes, words: str
 ) -> None:
-    worker = await start_worker(desk="wrong")
+    worker = await start_worker(handler="wrong")
     before = len(os.listdir("/dev/fd"))
     calls = [asyncio.ensure_future(worker.call("send", content, memory=True)) for _ in range(2)]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
@@ -397,7 +397,7 @@ async def test_a_worker_that_breaks_the_protocol_is_ended(
 
 
 async def test_a_descriptor_that_it_sends_is_not_taken(start_worker: StartWorker) -> None:
-    worker = await start_worker(desk="wrong")
+    worker = await start_worker(handler="wrong")
     before = set(os.listdir("/dev/fd"))
     with pytest.raises(WorkerUnavailable, match="it sent descriptors"):
         await worker.call("send_descriptor")
@@ -407,14 +407,14 @@ async def test_a_descriptor_that_it_sends_is_not_taken(start_worker: StartWorker
 
 async def test_one_that_floods_with_events_is_ended(start_worker: StartWorker) -> None:
     events: list[str] = []
-    worker = await start_worker(desk="wrong", on_event=lambda name, content: events.append(name))
+    worker = await start_worker(handler="wrong", on_event=lambda name, content: events.append(name))
     with pytest.raises(WorkerUnavailable, match="tells of too much"):
         await worker.call("flood", timeout_s=30)
     assert len(events) < 1000
 
 
 async def test_one_that_hangs_up_and_lives_on_is_ended(start_worker: StartWorker) -> None:
-    worker = await start_worker(desk="wrong")
+    worker = await start_worker(handler="wrong")
     with pytest.raises(WorkerUnavailable, match=r"closed its end|status 0"):
         await worker.call("close")
     await worker.ended
@@ -427,8 +427,8 @@ async def test_one_that_hangs_up_and_lives_on_is_ended(start_worker: StartWorker
 async def test_only_what_there_is_can_be_asked_for() -> None:
     with pytest.raises(SettingError, match="no os; there are"):
         await Room.start(libraries=("os",))
-    with pytest.raises(SettingError, match="no desk 'probe'; there are program, job"):
-        await Room.start(desk="probe")
+    with pytest.raises(SettingError, match="no command handler 'probe'; there are program, job"):
+        await Room.start(handler="probe")
 
 
 @pytest.mark.parametrize(
@@ -449,15 +449,15 @@ def test_limits_that_make_no_sense_are_refused(limits: dict[str, float]) -> None
 
 async def test_one_that_does_not_come_up_is_ended_in_time() -> None:
     with pytest.raises(WorkerUnavailable, match=r"not ready after 0\.3 s"):
-        await Room.start(desk="probe", bootstrap="import time; time.sleep(60)", timeout_s=0.3)
+        await Room.start(handler="probe", bootstrap="import time; time.sleep(60)", timeout_s=0.3)
 
 
 async def test_one_that_fails_to_start_tells_the_owner_why() -> None:
     with pytest.raises(WorkerUnavailable, match="ended by itself, with status 1") as caught:
-        await Room.start(desk="probe", bootstrap="raise ValueError('no such thing')")
+        await Room.start(handler="probe", bootstrap="raise ValueError('no such thing')")
     assert "ValueError: no such thing" in caught.value.__notes__[0]
     with pytest.raises(WorkerUnavailable, match=r"could not start \(ModuleNotFoundError\)") as caught:
-        await Room.start(desk="probe", bootstrap=with_modules(numpy="numpy.nothing"))
+        await Room.start(handler="probe", bootstrap=with_modules(numpy="numpy.nothing"))
     assert "numpy.nothing" in caught.value.__notes__[0]
 
 
@@ -478,7 +478,7 @@ def with_modules(**modules: str) -> str:
 
 async def test_a_start_that_is_cancelled_leaves_no_process() -> None:
     before = set(_children())
-    starting = asyncio.ensure_future(Room.start(desk="probe", bootstrap=BOOTSTRAP))
+    starting = asyncio.ensure_future(Room.start(handler="probe", bootstrap=BOOTSTRAP))
     while not set(_children()) - before:
         await asyncio.sleep(0.001)
     starting.cancel()

@@ -55,7 +55,7 @@ def run(place: Place) -> Run:
 
 
 async def _run(what: str, arguments: tuple[Any, ...], limits: Limits) -> Any:
-    worker = await Room.start(limits, desk="job", bootstrap=BOOTSTRAP)
+    worker = await Room.start(limits, handler="job", bootstrap=BOOTSTRAP)
     try:
         assert worker.isolation.enforced
         call = write_call([what, *arguments], {}).decode()
@@ -141,7 +141,7 @@ def test_memory_that_is_made_read_only_is_counted_no_more_as_the_document_says(r
 
 
 def test_the_system_ends_it_first_when_its_memory_runs_out(place: Place) -> None:
-    worker = place.run(Room.start(LIMITS, desk="job", bootstrap=BOOTSTRAP))
+    worker = place.run(Room.start(LIMITS, handler="job", bootstrap=BOOTSTRAP))
     try:
         assert Path(f"/proc/{worker.pid}/oom_score_adj").read_text() == "1000\n"
     finally:

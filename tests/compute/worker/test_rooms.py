@@ -46,7 +46,7 @@ async def here_with_libraries() -> AsyncIterator[rooms.Rooms]:
 
 
 async def started(bootstrap: str = LIGHT) -> Room:
-    return await Room.start(Limits(threads=2), desk="free", bootstrap=bootstrap)
+    return await Room.start(Limits(threads=2), handler="free", bootstrap=bootstrap)
 
 
 async def gone(*pids: int) -> None:
@@ -120,7 +120,7 @@ from duetlink.compute.worker.kernel import rooms
 from duetlink.compute.worker.kernel.process import Room
 async def main():
     leave = rooms.use({LIGHT!r})
-    worker = await Room.start(desk="probe", bootstrap={LIGHT!r})
+    worker = await Room.start(handler="probe", bootstrap={LIGHT!r})
     asyncio.ensure_future(worker.call("loop"))
     await asyncio.sleep(0.1)
     print(rooms.here().zygote_pid, worker.pid, flush=True)

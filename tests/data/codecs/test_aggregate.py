@@ -9,7 +9,7 @@ import pytest
 
 from duetlink.data.codecs.aggregate import INTEGERS, SUPPORT, VALUES, Adding, Aggregate, context_of
 from duetlink.data.codecs.element import BY_NAME
-from duetlink.data.codecs.integers.lane import Lane
+from duetlink.data.codecs.integers.lane import FixedPointFormat
 from duetlink.data.codecs.integers.spans import Spans
 from duetlink.data.codecs.support import bitmap_of, places_of
 from duetlink.errors import LimitExceeded, MalformedChunk
@@ -54,7 +54,7 @@ def test_a_relay_adds_values_at_the_union_and_integers_that_it_cannot_decode() -
 
     every = [Spans.of(array, float32).flat for array in arrays]
     spans = Spans.from_flat(np.max(every, axis=0))
-    lane = Lane.lossless(spans, float32, 1000, 3)
+    lane = FixedPointFormat.lossless(spans, float32, 1000, 3)
     assert lane is not None
     int8, context = BY_NAME["int8"], context_of(spans.flat.tobytes())
     chunks = [Aggregate(INTEGERS, int8, lane.to_integers(a), context, room_for=3).to_wire() for a in arrays]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from duetlink.data.codecs.base import Codec
-from duetlink.data.tuning import Compression, Course, History, Tuner
+from duetlink.data.tuning import CodecController, Compression, History, Tuner
 from tests.data.tuning.simulation import MIB, Link, Simulation, World, codecs_of
 
 
@@ -35,12 +35,12 @@ class Bench:
 
     def transfer(self, kinds: list[tuple[int, str]], link: Link, size: int = 64 * MIB) -> Simulation:
         """A transfer that is ready to run."""
-        course = Course(self.tuner, "x", "tcp", size, 0.0)
-        self.running = Simulation(self.world, link, course, size, kinds)
+        controller = CodecController(self.tuner, "x", "tcp", size, 0.0)
+        self.running = Simulation(self.world, link, controller, size, kinds)
         return self.running
 
-    def course(self) -> Course:
-        return Course(self.tuner, "x", "tcp", 64 * MIB, 0.0)
+    def controller(self) -> CodecController:
+        return CodecController(self.tuner, "x", "tcp", 64 * MIB, 0.0)
 
 
 MakeBench = Callable[..., Bench]

@@ -224,7 +224,7 @@ class Simulation:
 
     world: World
     link: Link
-    course: Any
+    controller: Any
     size: int
     kinds: list[tuple[int, str]]
     cpus: int = 2
@@ -251,17 +251,17 @@ class Simulation:
                 self._feed()
                 self._push()
             self._advance(self._next_event())
-        self.course.finished(self.now)
+        self.controller.finished(self.now)
         return self.now
 
     def kind_at(self, position: int) -> str:
         return next(kind for since, kind in reversed(self.kinds) if since <= position)
 
     def _feed(self) -> None:
-        while len(self._order) <= self.course.workers and self._position < self.size:
+        while len(self._order) <= self.controller.workers and self._position < self.size:
             if self._pushing is not None or (self._order and self._order[0].choice.raw):
                 return  # the sender is in the transport's hands, or about to be
-            raw = min(self.course.chunk_bytes, self.size - self._position)
+            raw = min(self.controller.chunk_bytes, self.size - self._position)
             self.world.kind = kind = self.kind_at(self._position)
             choice = self._choose(DATA[kind][: raw // 4])
             chunk = _Chunk(raw, choice, kind)
@@ -289,7 +289,7 @@ class Simulation:
         self._pushing = None
         self.log.append((self.now, chunk.raw, chunk.choice))
         elapsed_s, now_s = self.now - since, self.now
-        self._tell(lambda: self.course.sent(chunk.raw, chunk.wire, elapsed_s, now_s))
+        self._tell(lambda: self.controller.sent(chunk.raw, chunk.wire, elapsed_s, now_s))
 
     def _tell(self, message: Callable[[], None]) -> None:
         if self._later is None:
@@ -306,7 +306,7 @@ class Simulation:
     def _choose(self, array: Array) -> Choice:
         later: list[Callable[[], None]] = []
         self._later = later
-        choice: Choice = self.course.choose(array, FLOAT32, self.now)
+        choice: Choice = self.controller.choose(array, FLOAT32, self.now)
         self._later = None
         for message in later:
             message()
@@ -314,7 +314,7 @@ class Simulation:
 
     def _rates(self) -> tuple[float, float, float]:
         """Of each encoder, of the link in bytes/s, of each decoder."""
-        active = min(len(self._encoding), self.course.workers)
+        active = min(len(self._encoding), self.controller.workers)
         draining = self._pushed > self._drained + 1e-6
         decoders = min(len(self._decoding), 2)
         if self.link.at(self.now) < self.link.loopback_from * MB:
@@ -329,7 +329,7 @@ class Simulation:
         return share, drained * self.link.at(self.now) if draining else 0.0, share
 
     def _active(self) -> list[_Chunk]:
-        return list(self._encoding)[: self.course.workers]
+        return list(self._encoding)[: self.controller.workers]
 
     def _next_event(self) -> float:
         encode, drain, decode = self._rates()
@@ -356,14 +356,16 @@ class Simulation:
             if chunk.left_s <= 1e-9:
                 self._encoding.remove(chunk)
                 chunk.ready, chunk.wire = True, int(chunk.raw * speed_of(chunk.choice, chunk.kind).ratio) + 60
-                self._tell(partial(self.course.encoded, chunk.choice, chunk.raw, chunk.wire, chunk.elapsed_s))
+                self._tell(
+                    partial(self.controller.encoded, chunk.choice, chunk.raw, chunk.wire, chunk.elapsed_s)
+                )
         for chunk in decoding:
             chunk.decode_s -= decode * seconds
             if chunk.decode_s <= 1e-9:
                 self._decoding.remove(chunk)
                 self._delivered += chunk.raw
                 decode_s = chunk.raw / speed_of(chunk.choice, chunk.kind).decode / MB
-                self._tell(partial(self.course.decoded, chunk.choice.codec.name, chunk.raw, decode_s))
+                self._tell(partial(self.controller.decoded, chunk.choice.codec.name, chunk.raw, decode_s))
         while self._wire and self._wire[0].end <= self._drained + 1e-3:
             chunk = self._wire.popleft()
             if chunk.choice.raw:

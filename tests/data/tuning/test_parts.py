@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from duetlink.data.codecs import codecs
 from duetlink.data.codecs.element import FLOAT32, UINT8
 from duetlink.data.tuning import RateCap
+from duetlink.data.tuning.data_profile import DataProfile
 from duetlink.data.tuning.goodput import Goodput, alike
 from duetlink.data.tuning.model import RAW, Figures, Line, cost, delivery_s, rate
 from duetlink.data.tuning.priors import choices
 from duetlink.data.tuning.sample import Kind, kind_of, take
-from duetlink.data.tuning.subject import Subject
 from tests.data.tuning.simulation import DATA
 
 MIB = 1 << 20
@@ -46,11 +46,11 @@ def test_a_sample_is_at_most_64_kib_of_the_items(length: int, dtype: str) -> Non
 
 
 def test_parts_that_differ_are_no_change_of_the_data_but_once() -> None:
-    subject = Subject(FLOAT32, Kind.DENSE)
-    changes = [number for number in range(200) if subject.encoded(("zstd", 1), [0.5, 0.1][number % 2])]
+    profile = DataProfile(FLOAT32, Kind.DENSE)
+    changes = [number for number in range(200) if profile.encoded(("zstd", 1), [0.5, 0.1][number % 2])]
     assert changes == [7]  # what few chunks say is not enough
-    assert subject.ratios["zstd", 1] == pytest.approx(0.3, abs=0.05)
-    assert any(subject.encoded(("zstd", 1), 0.9) for _ in range(20))  # this is one
+    assert profile.ratios["zstd", 1] == pytest.approx(0.3, abs=0.05)
+    assert any(profile.encoded(("zstd", 1), 0.9) for _ in range(20))  # this is one
 
 
 # -- model

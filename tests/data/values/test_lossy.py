@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from duetlink.data.codecs import chunk, named
 from duetlink.data.codecs.base import BYTES, TENSOR, Array, Bound, Codec
 from duetlink.data.codecs.element import Element
-from duetlink.data.values import Room, decode, encode, summarise
+from duetlink.data.values import DecodeBudget, decode, encode, summarise
 from duetlink.data.values.lossy import LossyCodec, lossy
 from duetlink.errors import LimitExceeded, MalformedValue, SettingError, UnknownCodec
 from duetlink.testing.faults import use_codec
@@ -116,8 +116,8 @@ def test_a_mark_must_be_lossy_and_known() -> None:
 def test_memory_beside_the_body_is_bounded() -> None:
     body = joined(encode([np.zeros(1000), np.zeros(1000)], MARK))
     with pytest.raises(LimitExceeded, match=r"8,000 bytes in .*; 7,999 are allowed"):
-        decode(body, room=Room(15_999))
-    room = Room(16_000)
+        decode(body, room=DecodeBudget(15_999))
+    room = DecodeBudget(16_000)
     decode(body, room=room)
     assert room.left_bytes == 0
 

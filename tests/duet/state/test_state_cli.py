@@ -17,8 +17,8 @@ from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.kept_asset import KeptAsset
 from duetlink.duet.state import records
 from duetlink.duet.state.asset_record import asset_to_json
+from duetlink.duet.state.directory import StateDirectory
 from duetlink.duet.state.file import StateFile
-from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.policy_record import policy_to_json, usage_to_json
 from duetlink.duet.state.request_record import request_to_json
 from duetlink.tools.cli import main
@@ -35,9 +35,9 @@ def run(states: Path, *arguments: str, answer: str = "") -> Result:
 
 
 @pytest.fixture
-def clinic(states: Path) -> StatePlace:
+def clinic(states: Path) -> StateDirectory:
     """One asset, one policy, two requests, one grant."""
-    place = StatePlace(states, "clinic")
+    place = StateDirectory(states, "clinic")
     place.hold()
     file = StateFile.create(place.file)
     info = AssetInfo("ages", 3, "numpy.ndarray", "int64 (9,)", 72, "of all", ("raw",), mock="synthetic")
@@ -67,7 +67,7 @@ def test_nothing_kept_says_how_something_would_be(states: Path) -> None:
     assert "launch(resume=" in result.output
 
 
-def test_list_shows_each_name_in_numbers(states: Path, clinic: StatePlace) -> None:
+def test_list_shows_each_name_in_numbers(states: Path, clinic: StateDirectory) -> None:
     line = next(line for line in run(states, "list").output.splitlines() if line.startswith("clinic"))
     assert line.split()[-6:] == ["1", "1", "1", "pending", "of", "2"]
     clinic.hold()
@@ -75,7 +75,7 @@ def test_list_shows_each_name_in_numbers(states: Path, clinic: StatePlace) -> No
     clinic.release()
 
 
-def test_list_goes_on_behind_a_damaged_one(states: Path, clinic: StatePlace) -> None:
+def test_list_goes_on_behind_a_damaged_one(states: Path, clinic: StateDirectory) -> None:
     (states / "broken").mkdir()
     (states / "broken" / "state.sqlite").write_bytes(b"")
     (states / "empty").mkdir()
@@ -85,7 +85,7 @@ def test_list_goes_on_behind_a_damaged_one(states: Path, clinic: StatePlace) -> 
     assert "damaged" in next(line for line in lines if line.startswith("broken"))
 
 
-def test_show_has_all_of_it_with_foreign_words_made_harmless(states: Path, clinic: StatePlace) -> None:
+def test_show_has_all_of_it_with_foreign_words_made_harmless(states: Path, clinic: StateDirectory) -> None:
     clinic.hold()  # also while a kernel uses it
     result = run(states, "show", "clinic")
     clinic.release()
@@ -97,14 +97,14 @@ def test_show_has_all_of_it_with_foreign_words_made_harmless(states: Path, clini
     assert "gone" not in result.output
 
 
-def test_show_of_what_is_not_there(states: Path, clinic: StatePlace) -> None:
+def test_show_of_what_is_not_there(states: Path, clinic: StateDirectory) -> None:
     result = run(states, "show", "study")
     assert result.exit_code == 1
     assert "error: nothing is kept under the name 'study'" in result.stderr
     assert "error: '../clinic' cannot be the name" in run(states, "show", "../clinic").stderr
 
 
-def test_show_of_a_damaged_one_says_what_to_do(states: Path, clinic: StatePlace) -> None:
+def test_show_of_a_damaged_one_says_what_to_do(states: Path, clinic: StateDirectory) -> None:
     clinic.file.write_bytes(clinic.file.read_bytes()[:5000])
     result = run(states, "show", "clinic")
     assert result.exit_code == 1
@@ -112,7 +112,7 @@ def test_show_of_a_damaged_one_says_what_to_do(states: Path, clinic: StatePlace)
     assert "duetlink state forget clinic" in result.stderr
 
 
-def test_forget_asks_and_deletes(states: Path, clinic: StatePlace) -> None:
+def test_forget_asks_and_deletes(states: Path, clinic: StateDirectory) -> None:
     clinic.ledger.write_text(json.dumps({"spent": 1}))
     result = run(states, "forget", "clinic", answer="n\n")
     assert result.exit_code == 1
@@ -125,14 +125,14 @@ def test_forget_asks_and_deletes(states: Path, clinic: StatePlace) -> None:
     assert "nothing is kept" in result.stderr
 
 
-def test_forget_deletes_a_damaged_one(states: Path, clinic: StatePlace) -> None:
+def test_forget_deletes_a_damaged_one(states: Path, clinic: StateDirectory) -> None:
     clinic.file.unlink()
     clinic.ledger.write_text("")
     assert run(states, "forget", "clinic", "--yes").exit_code == 0
     assert list(states.iterdir()) == []
 
 
-def test_forget_leaves_what_is_in_use(states: Path, clinic: StatePlace) -> None:
+def test_forget_leaves_what_is_in_use(states: Path, clinic: StateDirectory) -> None:
     clinic.hold()
     result = run(states, "forget", "clinic", "--yes")
     clinic.release()

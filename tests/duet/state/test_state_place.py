@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from duetlink import errors
+from duetlink.duet.state.directory import StateDirectory, places
 from duetlink.duet.state.file import StateFile
-from duetlink.duet.state.place import StatePlace, places
 
 HOLDS = """
 import sys
 from pathlib import Path
-from duetlink.duet.state.place import StatePlace
+from duetlink.duet.state.directory import StatePlace
 place = StatePlace(Path(sys.argv[1]), "clinic")
 place.hold()
 print("held", flush=True)
@@ -44,8 +44,8 @@ def held_by_another(states: Path) -> Iterator[int]:
         child.stdin.close()
 
 
-def begun(states: Path, name: str = "clinic") -> StatePlace:
-    place = StatePlace(states, name)
+def begun(states: Path, name: str = "clinic") -> StateDirectory:
+    place = StateDirectory(states, name)
     place.hold()
     StateFile.create(place.file).close()
     place.release()
@@ -54,7 +54,7 @@ def begun(states: Path, name: str = "clinic") -> StatePlace:
 
 @pytest.mark.parametrize("name", ["a", "clinic", "Clinic-2.1_b", "7", "x" * 64])
 def test_names(tmp_path: Path, name: str) -> None:
-    assert StatePlace(tmp_path, name).directory == tmp_path / name
+    assert StateDirectory(tmp_path, name).directory == tmp_path / name
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_names(tmp_path: Path, name: str) -> None:
 )
 def test_what_cannot_be_a_name(tmp_path: Path, name: object) -> None:
     with pytest.raises(errors.SettingError, match="1 to 64 letters"):
-        StatePlace(tmp_path, name)  # type: ignore[arg-type]
+        StateDirectory(tmp_path, name)  # type: ignore[arg-type]
 
 
 def test_only_its_owner_may_enter(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_only_its_owner_may_enter(tmp_path: Path) -> None:
 
 
 def test_one_kernel_at_a_time_and_the_other_is_named(tmp_path: Path) -> None:
-    place = StatePlace(tmp_path, "clinic")
+    place = StateDirectory(tmp_path, "clinic")
     with held_by_another(tmp_path) as process:
         assert place.is_held()
         with pytest.raises(errors.StateInUse, match=rf"'clinic' is in use by process {process}:"):
@@ -84,7 +84,7 @@ def test_one_kernel_at_a_time_and_the_other_is_named(tmp_path: Path) -> None:
     assert not place.is_held()
     place.hold()
     with pytest.raises(RuntimeError, match=rf"in use by this process, {os.getpid()}:"):
-        StatePlace(tmp_path, "clinic").hold()
+        StateDirectory(tmp_path, "clinic").hold()
     assert place.holder() == f"this process, {os.getpid()}"
     place.release()
     place.release()
@@ -93,7 +93,7 @@ def test_one_kernel_at_a_time_and_the_other_is_named(tmp_path: Path) -> None:
 
 def test_another_name_is_another_state(tmp_path: Path) -> None:
     with held_by_another(tmp_path):
-        study = StatePlace(tmp_path, "study")
+        study = StateDirectory(tmp_path, "study")
         study.hold()
         study.release()
 
@@ -141,4 +141,4 @@ def test_places_are_those_with_a_name(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_made_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "states").write_text("a file")
     with pytest.raises(errors.StateUnavailable, match="DUETLINK_STATE_PATH"):
-        StatePlace(tmp_path / "states", "clinic").hold()
+        StateDirectory(tmp_path / "states", "clinic").hold()

@@ -16,8 +16,8 @@ from duetlink.duet.answering.incoming import Incoming, utc_now
 from duetlink.duet.answering.states import DENIED
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.state.contents import Contents
+from duetlink.duet.state.directory import StateDirectory
 from duetlink.duet.state.listing import contents_of
-from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.state import State
 from duetlink.errors import StateUnavailable, ValueRefused
 
@@ -50,7 +50,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def kept(tmp_path: Path) -> Contents:
-    return contents_of(StatePlace(tmp_path, "default"))
+    return contents_of(StateDirectory(tmp_path, "default"))
 
 
 async def keep(state: State, number: int, *pieces: bytes | memoryview) -> Incoming:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import PathUnavailable, TicketRefused, TransferFailed
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.sending import Order
 from duetlink.net.paths.base import Path, PathContext
 
@@ -50,17 +50,17 @@ class FolderPath(Path):
         await loop.run_in_executor(self._context.reading, _write, file, key, outgoing, order)
         return pb.Ticket(path=self.name, flight=key + name)
 
-    async def fetch(self, ticket: pb.Ticket, landing: Landing) -> None:
+    async def fetch(self, ticket: pb.Ticket, receive_buffer: ReceiveBuffer) -> None:
         key, name = ticket.flight[:KEY_BYTES], ticket.flight[KEY_BYTES:]
         if ticket.WhichOneof("way") != "flight" or len(name) != NAME_BYTES:
             raise TransferFailed("the peer's ticket for path folder is of another kind")
         loop = asyncio.get_running_loop()
         file = self._folder / name.hex()
-        reading = loop.run_in_executor(self._context.waiting, _read, file, key, landing)
+        reading = loop.run_in_executor(self._context.waiting, _read, file, key, receive_buffer)
         try:
             await asyncio.shield(reading)
         except asyncio.CancelledError:
-            landing.stop()
+            receive_buffer.stop()
             with contextlib.suppress(Exception):
                 await reading
             raise
@@ -81,7 +81,7 @@ def _write(file: File, key: bytes, outgoing: Outgoing, order: Order) -> None:
     file.write_bytes(AESGCM(key).encrypt(NONCE, body, None))
 
 
-def _read(file: File, key: bytes, landing: Landing) -> None:
+def _read(file: File, key: bytes, receive_buffer: ReceiveBuffer) -> None:
     try:
         body = memoryview(AESGCM(key).decrypt(NONCE, file.read_bytes(), None))
     except FileNotFoundError:
@@ -89,6 +89,6 @@ def _read(file: File, key: bytes, landing: Landing) -> None:
     except InvalidTag:
         raise TransferFailed("somebody else has written to the directory") from None
     for start in range(0, len(body), CHUNK_BYTES):
-        if landing.stopped:
+        if receive_buffer.stopped:
             return
-        landing.write(body[start : start + CHUNK_BYTES])
+        receive_buffer.write(body[start : start + CHUNK_BYTES])

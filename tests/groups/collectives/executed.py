@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from duetlink.groups.collectives.execution.layout import Layout
-from duetlink.groups.collectives.schedules.schedule import How, Schedule
+from duetlink.groups.collectives.schedules.schedule import BlockUse, Schedule
 
 T = TypeVar("T")
 
@@ -36,9 +36,9 @@ def execute(
                         body = wire[receive.of, rank].pop(0)
                         mine = taken[rank][start:stop]
                         assert len(body) == len(mine)
-                        if receive.how is How.LEFT:
+                        if receive.how is BlockUse.LEFT:
                             body = [combine(left, right) for left, right in zip(body, mine, strict=True)]
-                        elif receive.how is How.RIGHT:
+                        elif receive.how is BlockUse.RIGHT:
                             body = [combine(left, right) for left, right in zip(mine, body, strict=True)]
                         taken[rank][start:stop] = body
             assert not any(wire.values()), "frames that nobody receives"

@@ -15,7 +15,7 @@ from duetlink.errors import OperationMismatch, SettingError, UnsupportedValue
 from duetlink.groups.collectives import averaging
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.execution.layout import Whole
-from duetlink.groups.collectives.letters import Received
+from duetlink.groups.collectives.point_to_point import Received
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS
 from duetlink.groups.links.transport import Transport

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import pytest
 
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.participants import Participants
 from duetlink.testing.transports import MemoryNetwork
 
 KEYS = [bytes([number]) * 32 for number in range(16)]
@@ -20,7 +20,7 @@ class Epoch:
     def __init__(self, number: int, seats: Sequence[int]) -> None:
         self.network = MemoryNetwork(len(seats))
         self.seats = list(seats)
-        self.party = Party(number, tuple(KEYS[seat] for seat in seats))
+        self.party = Participants(number, tuple(KEYS[seat] for seat in seats))
         names = [f"member {seat}" for seat in seats]
         self.members = [Collectives(transport, names=names) for transport in self.network.transports]
 

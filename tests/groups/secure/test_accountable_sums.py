@@ -23,7 +23,7 @@ from duetlink.groups.secure import accountable_round, averages, naming
 from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.introduction import digest
 from duetlink.groups.secure.keystream import Residues
-from duetlink.groups.secure.masked_round import Wire
+from duetlink.groups.secure.masked_round import RoundOperations
 from duetlink.groups.secure.naming import Evidence, MaskStatement, TrialFacts, Trials, Verdict
 from duetlink.groups.secure.statements import SIGNATURE_BYTES, Statements
 from duetlink.groups.secure.sums import SecureSum
@@ -53,7 +53,7 @@ def give_garbage(monkeypatch: pytest.MonkeyPatch, liar: int, change: Callable[[R
     """Have that rank add what it likes in place of its residues."""
     mask = AccountableRound.mask
 
-    async def with_garbage(self: AccountableRound, wire: Wire, arrays: Sequence[Residues]) -> None:
+    async def with_garbage(self: AccountableRound, wire: RoundOperations, arrays: Sequence[Residues]) -> None:
         if self.rank == liar:
             for array in arrays:
                 change(array)
@@ -249,14 +249,14 @@ async def test_an_owner_that_tells_members_different_sums_is_named_with_who_says
     make_epoch: MakeEpoch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The false sum is within the range: nobody would find it alone."""
-    exchange = Wire.exchange
+    exchange = RoundOperations.exchange
 
-    async def two(self: Wire, step: str, given: Residues, *sizes: Any) -> list[Residues]:
+    async def two(self: RoundOperations, step: str, given: Residues, *sizes: Any) -> list[Residues]:
         if step == "sums 0" and self.flat.engine.rank == 1:
             given[-1] += np.uint64(1)  # to the last one
         return await exchange(self, step, given, *sizes)
 
-    monkeypatch.setattr(Wire, "exchange", two)
+    monkeypatch.setattr(RoundOperations, "exchange", two)
     found = await reduce(make_epoch(range(4)), [np.zeros(64)] * 4)
     check_pair(found, 1, 3)
     assert "of the sums that one has told the other" in str(found[0])
@@ -319,15 +319,15 @@ async def test_a_false_accuser_does_not_hide_who_gave_garbage(
 
 def tell(monkeypatch: pytest.MonkeyPatch, liar: int, at: str, change: Callable[[list[bytes]], None]) -> None:
     """Have that rank tell each member what `change` makes of it, in that step."""
-    tell_each = Wire.tell_each
+    tell_each = RoundOperations.tell_each
 
-    async def told(self: Wire, step: str, pieces: Sequence[bytes]) -> list[bytes]:
+    async def told(self: RoundOperations, step: str, pieces: Sequence[bytes]) -> list[bytes]:
         pieces = list(pieces)
         if step == at and self.flat.engine.rank == liar:
             change(pieces)
         return await tell_each(self, step, pieces)
 
-    monkeypatch.setattr(Wire, "tell_each", told)
+    monkeypatch.setattr(RoundOperations, "tell_each", told)
 
 
 @pytest.mark.parametrize("step", ["digests of sums", "evidence"])
@@ -337,7 +337,9 @@ async def test_whoever_signs_two_statements_is_named_alone(
     give_garbage(monkeypatch, 2, replace(1, 2**60))
     made: list[Statements] = []
 
-    async def agree(self: AccountableRound, wire: Wire, statements: Statements, *rest: Any) -> None:
+    async def agree(
+        self: AccountableRound, wire: RoundOperations, statements: Statements, *rest: Any
+    ) -> None:
         if self.rank == 2:
             made.append(statements)
         await init(self, wire, statements, *rest)
@@ -435,16 +437,16 @@ async def test_whoever_holds_up_the_end_is_named_all_the_same(
 ) -> None:
     give_garbage(monkeypatch, 2, replace(1, 2**60))
     monkeypatch.setattr(accountable_round, "CLOSING_S", 0.2)
-    tell_each = Wire.tell_each
+    tell_each = RoundOperations.tell_each
 
-    async def told(self: Wire, step: str, pieces: Sequence[bytes]) -> list[bytes]:
+    async def told(self: RoundOperations, step: str, pieces: Sequence[bytes]) -> list[bytes]:
         if step == "end" and self.flat.engine.rank == 2:
             if says == "nothing":
                 await asyncio.Event().wait()
             raise OperationAborted("it gives up")
         return await tell_each(self, step, pieces)
 
-    monkeypatch.setattr(Wire, "tell_each", told)
+    monkeypatch.setattr(RoundOperations, "tell_each", told)
     check_named(await reduce(make_epoch(range(4)), [np.zeros(64)] * 4), 2)
 
 

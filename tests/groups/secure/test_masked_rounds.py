@@ -19,9 +19,9 @@ from duetlink.errors import (
 from duetlink.groups.links.transport import Message
 from duetlink.groups.secure.introduction import DIGEST_BYTES, Held, Introduction, Stage, digest
 from duetlink.groups.secure.keystream import Residues
-from duetlink.groups.secure.masked_round import MaskedRound, Way, Wire, way_on
+from duetlink.groups.secure.masked_round import MaskedRound, NextStep, RoundOperations, way_on
 from duetlink.groups.secure.member_secrets import self_key
-from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.participants import Participants
 from duetlink.groups.secure.residue_sum import ResidueSum
 from duetlink.testing.faults import kept_round
 from tests.groups.secure.conftest import KEYS, Epoch, MakeEpoch
@@ -47,7 +47,7 @@ class SumEpoch:
             async def make() -> list[Residues]:
                 return give(seat)
 
-            wire = Wire(member.flat, "test", f"a.py:{rank}")
+            wire = RoundOperations(member.flat, "test", f"a.py:{rank}")
             try:
                 sums = self.sums.setdefault(seat, ResidueSum())
                 collude = size - 2 if colluding is None else colluding
@@ -173,8 +173,8 @@ async def test_the_same_values_look_different_in_every_round(make_sum: MakeSum) 
 
 
 async def test_masks_of_two_that_were_told_different_lists_do_not_cancel() -> None:
-    wire = [MaskedRound(Party(1, tuple(KEYS[:3])), rank, b"") for rank in range(3)]
-    other = MaskedRound(Party(1, (*KEYS[:2], KEYS[5])), 0, b"")
+    wire = [MaskedRound(Participants(1, tuple(KEYS[:3])), rank, b"") for rank in range(3)]
+    other = MaskedRound(Participants(1, (*KEYS[:2], KEYS[5])), 0, b"")
     told = [each.secrets.introduction(0, Held(), b"") for each in wire]
     for each in [*wire, other]:
         each.introductions = told
@@ -285,7 +285,7 @@ async def test_what_a_burnt_round_has_sent_shows_nothing_beside_the_next_sum(
     sums: dict[int, ResidueSum] = {}
     commit = MaskedRound.commit
 
-    async def interrupted(self: MaskedRound, wire: Wire) -> None:
+    async def interrupted(self: MaskedRound, wire: RoundOperations) -> None:
         if self.party.size == 4 and self.rank == 2:
             raise OperationAborted("it hears of a loss before it is committed")
         await commit(self, wire)
@@ -307,28 +307,28 @@ async def test_what_a_burnt_round_has_sent_shows_nothing_beside_the_next_sum(
 def test_what_members_conclude_from_what_they_hold() -> None:
     none, one, other = Held(), Held(Stage.COMMITTED, b"1" * 32), Held(Stage.COMMITTED, b"2" * 32)
     told = Held(Stage.REVEALED, b"1" * 32)
-    assert way_on([none, none], False) is Way.AFRESH
-    assert way_on([one, one], True) is Way.FINISH
-    assert way_on([one, told], True) is Way.FINISH
-    assert way_on([one, none], True) is Way.AFRESH
-    assert way_on([one, other], True) is Way.AFRESH
-    assert way_on([one, one], False) is Way.AFRESH
-    assert way_on([told, none], True) is Way.STOP
-    assert way_on([told, one], False) is Way.STOP
+    assert way_on([none, none], False) is NextStep.AFRESH
+    assert way_on([one, one], True) is NextStep.FINISH
+    assert way_on([one, told], True) is NextStep.FINISH
+    assert way_on([one, none], True) is NextStep.AFRESH
+    assert way_on([one, other], True) is NextStep.AFRESH
+    assert way_on([one, one], False) is NextStep.AFRESH
+    assert way_on([told, none], True) is NextStep.STOP
+    assert way_on([told, one], False) is NextStep.STOP
 
 
 async def test_what_was_interrupted_without_a_loss_is_finished(
     make_sum: MakeSum, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sums: dict[int, ResidueSum] = {}
-    gather = Wire.gather
+    gather = RoundOperations.gather
 
-    async def interrupted(self: Wire, mine: Residues, sizes: Sequence[int]) -> list[Residues]:
+    async def interrupted(self: RoundOperations, mine: Residues, sizes: Sequence[int]) -> list[Residues]:
         raise OperationAborted("somebody has pressed Ctrl-C")
 
-    monkeypatch.setattr(Wire, "gather", interrupted)
+    monkeypatch.setattr(RoundOperations, "gather", interrupted)
     assert {type(each) for each in await make_sum(range(3), 1, sums).sum(values)} == {OperationAborted}
-    monkeypatch.setattr(Wire, "gather", gather)
+    monkeypatch.setattr(RoundOperations, "gather", gather)
     again = make_sum([1, 0, 2], 2, sums)  # ranks may have changed
     check_sums(await again.sum(values), range(3))
 
@@ -410,8 +410,8 @@ async def test_a_changed_member_list_is_found(make_sum: MakeSum) -> None:
     honest = epoch.party
 
     async def one(rank: int) -> object:
-        party = Party(1, (*KEYS[:2], KEYS[9])) if rank == 1 else honest
-        wire = Wire(epoch.members[rank].flat, "test", "")
+        party = Participants(1, (*KEYS[:2], KEYS[9])) if rank == 1 else honest
+        wire = RoundOperations(epoch.members[rank].flat, "test", "")
 
         async def make() -> list[Residues]:
             return values(rank)
@@ -432,7 +432,7 @@ async def test_other_terms_are_found(make_sum: MakeSum) -> None:
     calls = iter((b"limit 1", b"limit 2", b"limit 1"))
 
     async def one(rank: int) -> object:
-        wire = Wire(epoch.members[rank].flat, "test", "")
+        wire = RoundOperations(epoch.members[rank].flat, "test", "")
 
         async def make() -> list[Residues]:
             raise AssertionError("nothing is given away")

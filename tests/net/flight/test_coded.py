@@ -20,16 +20,16 @@ from duetlink.data.tuning import Choice, RateCap
 from duetlink.data.values import encode
 from duetlink.errors import TransferFailed, UndecodableChunk
 from duetlink.net.flight import sending
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.layout import Run
 from duetlink.net.flight.receiving import CODED, Decoding, Receiving
-from duetlink.net.flight.sending import Course, FlightBatch, Order, PlainCourse, Sending
+from duetlink.net.flight.sending import FlightBatch, Order, PlainController, Sending, StreamController
 
 ZSTD = Choice(named("zstd"), 1)
 RAW = Choice(named("raw"), 0)
 
 
-class Turns(PlainCourse):
+class Turns(PlainController):
     """Chooses in turn, and keeps what it is told."""
 
     def __init__(self, *choices: Choice, chunk_bytes: int = 4096) -> None:
@@ -77,7 +77,10 @@ def outgoing(obj: Any) -> Outgoing:
 
 
 def parcels(
-    body: Outgoing, course: Course, pool: ThreadPoolExecutor, ranges: Sequence[tuple[int, int]] | None = None
+    body: Outgoing,
+    course: StreamController,
+    pool: ThreadPoolExecutor,
+    ranges: Sequence[tuple[int, int]] | None = None,
 ) -> list[FlightBatch]:
     order = Order(ranges or body.whole, lambda now_s: course)
     sending = Sending(body, order, pool, RateCap(), 1 << 20)
@@ -112,9 +115,9 @@ class Reader:
         return pa.RecordBatch.from_arrays([column], ["chunk"]), pa.py_buffer(metadata) if metadata else None
 
 
-def land(landing: Landing, sent: Sequence[FlightBatch], pool: ThreadPoolExecutor) -> None:
+def land(receive_buffer: ReceiveBuffer, sent: Sequence[FlightBatch], pool: ThreadPoolExecutor) -> None:
     reader = Reader([(parcel.data, CODED if parcel.coded else b"") for parcel in sent])
-    Receiving(reader, landing, Decoding(pool, 2)).land()
+    Receiving(reader, receive_buffer, Decoding(pool, 2)).land()
 
 
 def test_what_a_call_takes_is_no_speed_of_decoding(pool: ThreadPoolExecutor) -> None:
@@ -136,10 +139,10 @@ def test_a_body_arrives_whatever_is_encoded(
     body = outgoing([np.arange(size).astype(dtype) for dtype, size in arrays])
     choices = [Choice(named(name), named(name).level) for name in names]
     course = Turns(*choices, chunk_bytes=chunk_bytes)
-    landing = Landing(body.size_bytes)
-    land(landing, parcels(body, course, pool), pool)
-    assert landing.complete
-    assert landing.digest() == body.fingerprint
+    receive_buffer = ReceiveBuffer(body.size_bytes)
+    land(receive_buffer, parcels(body, course, pool), pool)
+    assert receive_buffer.complete
+    assert receive_buffer.digest() == body.fingerprint
 
 
 @pytest.mark.parametrize("choice", [RAW, ZSTD], ids=str)
@@ -171,9 +174,9 @@ def test_a_codec_that_fails_in_the_middle_costs_nothing(pool: ThreadPoolExecutor
     body = outgoing(np.zeros(10_000))
     broken = Choice(Broken(), 0)
     course = Turns(ZSTD, ZSTD, broken)
-    landing = Landing(body.size_bytes)
-    land(landing, parcels(body, course, pool), pool)
-    assert landing.digest() == body.fingerprint
+    receive_buffer = ReceiveBuffer(body.size_bytes)
+    land(receive_buffer, parcels(body, course, pool), pool)
+    assert receive_buffer.digest() == body.fingerprint
     assert course.failures
     assert set(course.failures) == {broken}
 
@@ -195,14 +198,14 @@ def test_the_course_hears_what_went_over_the_wire(pool: ThreadPoolExecutor) -> N
     ids=["noise", "cut short", "too large", "lossy"],
 )
 def test_what_does_not_decode_does_not_land(pool: ThreadPoolExecutor, coded: bytes) -> None:
-    landing = Landing(100_000_000)
+    receive_buffer = ReceiveBuffer(100_000_000)
     with pytest.raises(UndecodableChunk):
         land(
-            landing,
+            receive_buffer,
             [FlightBatch(memoryview(bytes(1000)), False, 1000), FlightBatch(memoryview(coded), True, 8)],
             pool,
         )
-    assert landing.position_bytes == 1000
+    assert receive_buffer.position_bytes == 1000
 
 
 def test_a_codec_that_does_not_load_here_is_told_as_such(
@@ -214,7 +217,7 @@ def test_a_codec_that_does_not_load_here_is_told_as_such(
     monkeypatch.setattr(type(ZSTD.codec), "load", load)
     coded = memoryview(chunk.encode(np.zeros(100, "f4"), ZSTD.codec))
     with pytest.raises(UndecodableChunk, match="installed here, but does not load: libbeauty"):
-        land(Landing(1000), [FlightBatch(coded, True, 400)], pool)
+        land(ReceiveBuffer(1000), [FlightBatch(coded, True, 400)], pool)
 
 
 class Late(Broken):
@@ -256,25 +259,25 @@ def test_nothing_lands_behind_what_does_not_decode(pool: ThreadPoolExecutor) -> 
     sent = parcels(body, Turns(ZSTD, chunk_bytes=1 << 20), pool)
     assert body.size_bytes > 16 << 20
     broken = FlightBatch(memoryview(bytes(sent[5].data[:-1])), True, sent[5].raw_bytes)
-    landing = Landing(body.size_bytes)
+    receive_buffer = ReceiveBuffer(body.size_bytes)
     with pytest.raises(UndecodableChunk):
-        land(landing, [*sent[:5], broken, *sent[6:]], pool)
-    assert landing.position_bytes == sum(parcel.raw_bytes for parcel in sent[:5])
-    land(landing, parcels(body, Turns(RAW), pool, landing.missing), pool)
-    assert landing.digest() == body.fingerprint
+        land(receive_buffer, [*sent[:5], broken, *sent[6:]], pool)
+    assert receive_buffer.position_bytes == sum(parcel.raw_bytes for parcel in sent[:5])
+    land(receive_buffer, parcels(body, Turns(RAW), pool, receive_buffer.missing), pool)
+    assert receive_buffer.digest() == body.fingerprint
 
 
 def test_more_than_was_announced_does_not_land(pool: ThreadPoolExecutor) -> None:
     coded = memoryview(chunk.encode(np.zeros(100, np.uint8), named("zstd")))
-    landing = Landing(99)
+    receive_buffer = ReceiveBuffer(99)
     with pytest.raises(TransferFailed, match="100 bytes of a value that it announced with 99"):
-        land(landing, [FlightBatch(coded, True, 100)], pool)
+        land(receive_buffer, [FlightBatch(coded, True, 100)], pool)
 
 
 def test_an_unknown_mark_is_refused(pool: ThreadPoolExecutor) -> None:
-    landing = Landing(3)
+    receive_buffer = ReceiveBuffer(3)
     with pytest.raises(TransferFailed, match="unknown kind"):
-        Receiving(Reader([(b"abc", b"\x02")]), landing, Decoding(pool, 2)).land()
+        Receiving(Reader([(b"abc", b"\x02")]), receive_buffer, Decoding(pool, 2)).land()
 
 
 # -- only what is missing ------------------------------------------------------------------------------------
@@ -288,24 +291,26 @@ def test_what_is_there_already_does_not_move(pool: ThreadPoolExecutor, data: st.
     cuts = data.draw(st.lists(st.integers(0, body.size_bytes), max_size=8, unique=True).map(sorted))
     held = [(start, whole[start:end]) for start, end in zip(cuts[::2], cuts[1::2], strict=False)]
     counted: list[tuple[int, int]] = []
-    landing = Landing(body.size_bytes, lambda raw_bytes, wire_bytes: counted.append((raw_bytes, wire_bytes)))
-    landing.adopt(held)
-    missing = landing.missing
+    receive_buffer = ReceiveBuffer(
+        body.size_bytes, lambda raw_bytes, wire_bytes: counted.append((raw_bytes, wire_bytes))
+    )
+    receive_buffer.adopt(held)
+    missing = receive_buffer.missing
     assert sum(end - start for start, end in missing) == body.size_bytes - sum(
         len(piece) for _, piece in held
     )
-    land(landing, parcels(body, Turns(RAW, ZSTD), pool, missing), pool) if missing else None
-    assert landing.complete
-    assert landing.digest() == body.fingerprint
-    assert bytes(landing.body()) == whole
+    land(receive_buffer, parcels(body, Turns(RAW, ZSTD), pool, missing), pool) if missing else None
+    assert receive_buffer.complete
+    assert receive_buffer.digest() == body.fingerprint
+    assert bytes(receive_buffer.body()) == whole
     assert sum(raw for raw, _ in counted) == body.size_bytes
 
 
 def test_bytes_that_were_not_asked_for_are_refused() -> None:
-    landing = Landing(10)
-    landing.adopt([(4, memoryview(b"held"))])
+    receive_buffer = ReceiveBuffer(10)
+    receive_buffer.adopt([(4, memoryview(b"held"))])
     with pytest.raises(TransferFailed, match="at 4 that were not asked for"):
-        landing.write(memoryview(b"too long"))
+        receive_buffer.write(memoryview(b"too long"))
 
 
 def test_a_rate_cap_is_kept_in_the_middle_of_a_stream(pool: ThreadPoolExecutor) -> None:

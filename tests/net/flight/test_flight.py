@@ -27,7 +27,7 @@ from pyarrow import flight
 
 from duetlink.data.tuning import RateCap
 from duetlink.errors import PathUnavailable, RemoteProtocolError, TicketRefused, TransferFailed
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.certificate import (
     Authority,
     Identity,
@@ -41,14 +41,14 @@ from duetlink.net.flight.fingerprint import LEAF_BYTES, Fingerprint
 from duetlink.net.flight.gate import Gate
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import Decoding
-from duetlink.net.flight.sending import Course, Order, PlainCourse
+from duetlink.net.flight.sending import Order, PlainController, StreamController
 from duetlink.net.flight.server import FlightServer
 from duetlink.net.flight.silence import silenced
 from duetlink.net.flight.tickets import LIFETIME_S, TicketTable
 from duetlink.testing.faults import arrow_client
 
 MIB = 1024 * 1024
-PLAIN = PlainCourse()
+PLAIN = PlainController()
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Side:
         self,
         transfer_id: bytes,
         body: Outgoing,
-        course: Course = PLAIN,
+        course: StreamController = PLAIN,
         ranges: list[tuple[int, int]] | None = None,
     ) -> bytes:
         order = Order(body.whole if ranges is None else ranges, lambda now_s: course)
@@ -112,11 +112,17 @@ def outgoing(*parts: bytes | np.ndarray) -> Outgoing:
     return Outgoing(segments, sum(len(segment) for segment in segments))
 
 
-def fetch(side: Side, body: Outgoing, *, landing: Landing | None = None, course: Course = PLAIN) -> Landing:
-    landing = landing or Landing(body.size_bytes)
-    ticket = side.issue(b"transfer", body, course, landing.missing)
-    side.client.fetch(ticket, landing, ignore)
-    return landing
+def fetch(
+    side: Side,
+    body: Outgoing,
+    *,
+    receive_buffer: ReceiveBuffer | None = None,
+    course: StreamController = PLAIN,
+) -> ReceiveBuffer:
+    receive_buffer = receive_buffer or ReceiveBuffer(body.size_bytes)
+    ticket = side.issue(b"transfer", body, course, receive_buffer.missing)
+    side.client.fetch(ticket, receive_buffer, ignore)
+    return receive_buffer
 
 
 def ignore(cancel: Callable[[], None]) -> None:
@@ -126,59 +132,59 @@ def ignore(cancel: Callable[[], None]) -> None:
 def test_a_body_arrives_whole_and_its_fingerprint_matches(side: Side) -> None:
     array = np.arange(5 * MIB // 8, dtype="<i8")
     body = outgoing(b"header", array, b"", b"tail")
-    landing = fetch(side, body)
-    assert bytes(landing.body()) == b"header" + array.tobytes() + b"tail"
-    assert landing.digest() == body.fingerprint
+    receive_buffer = fetch(side, body)
+    assert bytes(receive_buffer.body()) == b"header" + array.tobytes() + b"tail"
+    assert receive_buffer.digest() == body.fingerprint
 
 
 def test_a_fetch_may_begin_anywhere(side: Side) -> None:
     body = outgoing(bytes(range(256)) * 1000)
-    landing = Landing(body.size_bytes)
-    landing.write(memoryview(bytes(range(256)))[:100])
-    fetch(side, body, landing=landing)
-    assert bytes(landing.body()) == bytes(range(256)) * 1000
-    assert landing.digest() == body.fingerprint
+    receive_buffer = ReceiveBuffer(body.size_bytes)
+    receive_buffer.write(memoryview(bytes(range(256)))[:100])
+    fetch(side, body, receive_buffer=receive_buffer)
+    assert bytes(receive_buffer.body()) == bytes(range(256)) * 1000
+    assert receive_buffer.digest() == body.fingerprint
 
 
 def test_a_ticket_is_good_for_one_fetch(side: Side) -> None:
     body = outgoing(b"once")
     ticket = side.issue(b"t", body)
-    side.client.fetch(ticket, Landing(4), ignore)
+    side.client.fetch(ticket, ReceiveBuffer(4), ignore)
     with pytest.raises(TicketRefused, match="used, expired, or never issued"):
-        side.client.fetch(ticket, Landing(4), ignore)
+        side.client.fetch(ticket, ReceiveBuffer(4), ignore)
 
 
 def test_a_ticket_expires(side: Side) -> None:
     ticket = side.issue(b"t", outgoing(b"late"))
     side.clock.now_s += LIFETIME_S + 1
     with pytest.raises(TicketRefused):
-        side.client.fetch(ticket, Landing(4), ignore)
+        side.client.fetch(ticket, ReceiveBuffer(4), ignore)
 
 
 def test_a_newer_ticket_of_a_transfer_voids_the_older(side: Side) -> None:
     older = side.issue(b"t", outgoing(b"body"))
     side.issue(b"t", outgoing(b"body"))
     with pytest.raises(TicketRefused):
-        side.client.fetch(older, Landing(4), ignore)
+        side.client.fetch(older, ReceiveBuffer(4), ignore)
 
 
 def test_a_revoked_transfer_has_no_ticket(side: Side) -> None:
     ticket = side.issue(b"ended", outgoing(b"body"))
     side.tickets.revoke(b"ended")
     with pytest.raises(TicketRefused):
-        side.client.fetch(ticket, Landing(4), ignore)
+        side.client.fetch(ticket, ReceiveBuffer(4), ignore)
 
 
 @given(st.binary(max_size=64))
 def test_guessed_tickets_are_refused(side: Side, guess: bytes) -> None:
     with pytest.raises(TicketRefused):
-        side.client.fetch(guess, Landing(4), ignore)
+        side.client.fetch(guess, ReceiveBuffer(4), ignore)
 
 
 def test_the_ticket_of_another_object_does_not_fit(side: Side) -> None:
     ticket = side.issue(b"t", outgoing(b"another, longer object"))
     with pytest.raises(TransferFailed, match="announced with 4"):
-        side.client.fetch(ticket, Landing(4), ignore)
+        side.client.fetch(ticket, ReceiveBuffer(4), ignore)
 
 
 def test_a_stranger_does_not_get_through_the_handshake(side: Side) -> None:
@@ -251,24 +257,26 @@ def test_garbage_on_the_port_leaves_the_server_serving(side: Side) -> None:
 
 def test_two_fetches_at_once(side: Side) -> None:
     bodies = [outgoing(np.full(3 * MIB, value, np.uint8)) for value in (1, 2)]
-    landings = [Landing(body.size_bytes) for body in bodies]
+    receive_buffers = [ReceiveBuffer(body.size_bytes) for body in bodies]
     tickets = [side.issue(bytes([index]), body) for index, body in enumerate(bodies)]
     threads = [
-        threading.Thread(target=side.client.fetch, args=(ticket, landing, ignore))
-        for ticket, landing in zip(tickets, landings, strict=True)
+        threading.Thread(target=side.client.fetch, args=(ticket, receive_buffer, ignore))
+        for ticket, receive_buffer in zip(tickets, receive_buffers, strict=True)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert [landing.digest() for landing in landings] == [body.fingerprint for body in bodies]
+    assert [receive_buffer.digest() for receive_buffer in receive_buffers] == [
+        body.fingerprint for body in bodies
+    ]
 
 
 def test_a_guest_has_so_many_streams_at_once_and_no_more(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duetlink.net.flight.guest.MOST_STREAMS", 2)
     body, gate = outgoing(b"held back"), Gate()
     gate.pause(True)
-    landings = [Landing(body.size_bytes) for _ in range(3)]
+    receive_buffers = [ReceiveBuffer(body.size_bytes) for _ in range(3)]
 
     def ticket(number: int) -> bytes:
         order = Order(body.whole, lambda now_s: PLAIN, gate=gate)
@@ -277,8 +285,8 @@ def test_a_guest_has_so_many_streams_at_once_and_no_more(side: Side, monkeypatch
     with ThreadPoolExecutor(3) as fetching:
         # in whichever order they come: two wait for the gate, one is refused
         futures = [
-            fetching.submit(side.client.fetch, ticket(number), landing, ignore)
-            for number, landing in enumerate(landings)
+            fetching.submit(side.client.fetch, ticket(number), receive_buffer, ignore)
+            for number, receive_buffer in enumerate(receive_buffers)
         ]
         refused = next(as_completed(futures, 10))
         with pytest.raises(PathUnavailable, match="2 streams are open"):
@@ -288,18 +296,18 @@ def test_a_guest_has_so_many_streams_at_once_and_no_more(side: Side, monkeypatch
         for future in futures:
             if future is not refused:
                 future.result(10)
-    assert sum(landing.complete for landing in landings) == 2
+    assert sum(receive_buffer.complete for receive_buffer in receive_buffers) == 2
     assert bytes(fetch(side, outgoing(b"again")).body()) == b"again"
 
 
 def test_a_stopped_landing_keeps_its_prefix(side: Side) -> None:
     body = outgoing(np.arange(8 * MIB, dtype=np.uint8))
-    landing = Landing(body.size_bytes, lambda size_bytes, wire_bytes: landing.stop())
-    fetch(side, body, landing=landing)
-    assert landing.position_bytes == MIB
-    landing.resume()
-    whole = Landing(body.size_bytes)
-    fetch(side, body, landing=whole)
+    receive_buffer = ReceiveBuffer(body.size_bytes, lambda size_bytes, wire_bytes: receive_buffer.stop())
+    fetch(side, body, receive_buffer=receive_buffer)
+    assert receive_buffer.position_bytes == MIB
+    receive_buffer.resume()
+    whole = ReceiveBuffer(body.size_bytes)
+    fetch(side, body, receive_buffer=whole)
     assert whole.digest() == body.fingerprint
 
 
@@ -328,9 +336,9 @@ def test_the_empty_body_has_a_fingerprint() -> None:
 
 
 def test_a_landing_without_memory_says_so() -> None:
-    landing = Landing(1 << 60)
+    receive_buffer = ReceiveBuffer(1 << 60)
     with pytest.raises(TransferFailed, match="no memory"):
-        landing.write(memoryview(b"x"))
+        receive_buffer.write(memoryview(b"x"))
 
 
 # -- certificates ----------------------------------------------------------------------------------------
@@ -424,8 +432,8 @@ def test_whoever_is_not_admitted_hears_what_the_holder_of_a_wrong_ticket_hears(s
         client.probe(3.0)
     ticket = side.issue(b"t", outgoing(b"body"))
     with pytest.raises(TicketRefused, match="used, expired, or never issued"):
-        client.fetch(ticket, Landing(4), ignore)
-    side.client.fetch(ticket, Landing(4), ignore)
+        client.fetch(ticket, ReceiveBuffer(4), ignore)
+    side.client.fetch(ticket, ReceiveBuffer(4), ignore)
     client.close()
 
 

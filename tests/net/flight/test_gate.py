@@ -17,13 +17,13 @@ from duetlink.data.values import encode
 from duetlink.errors import AssetChanged
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.flight.gate import Gate
-from duetlink.net.flight.sending import FlightBatch, Order, PlainCourse, Sending
+from duetlink.net.flight.sending import FlightBatch, Order, PlainController, Sending
 
 ZSTD = Choice(named("zstd"), 1)
 CHUNK = 64 * 1024
 
 
-class Noting(PlainCourse):
+class Noting(PlainController):
     """Encodes all, and keeps what it is told."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ def array() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 50, 1_000_000, np.uint8)
 
 
-def sending(array: np.ndarray, gate: Gate, pool: ThreadPoolExecutor, course: PlainCourse) -> Sending:
+def sending(array: np.ndarray, gate: Gate, pool: ThreadPoolExecutor, course: PlainController) -> Sending:
     encoded = encode(array)
     body = Outgoing(encoded.segments, encoded.size_bytes, encoded.parts)
     return Sending(body, Order(body.whole, lambda now_s: course, gate=gate), pool, RateCap(), 1 << 20)
@@ -66,9 +66,9 @@ def sending(array: np.ndarray, gate: Gate, pool: ThreadPoolExecutor, course: Pla
 def test_what_is_sent_with_pauses_is_what_is_sent_without(
     array: np.ndarray, pool: ThreadPoolExecutor
 ) -> None:
-    whole = [bytes(parcel.data) for parcel in sending(array, Gate(), pool, PlainCourse(CHUNK)).parcels()]
+    whole = [bytes(parcel.data) for parcel in sending(array, Gate(), pool, PlainController(CHUNK)).parcels()]
     gate, paused = Gate(), []
-    for parcel in sending(array, gate, pool, PlainCourse(CHUNK)).parcels():
+    for parcel in sending(array, gate, pool, PlainController(CHUNK)).parcels():
         paused.append(bytes(parcel.data))
         gate.pause(True)
         threading.Timer(0.001, gate.pause, (False,)).start()

@@ -42,7 +42,7 @@ def outgoing(obj: Any) -> Outgoing:
 
 async def fetch(receiver: Link, sender: Link, obj: Any, name: str = "x") -> tuple[Any, TransferStatus]:
     """What arrives, and what the receiver counted."""
-    best = sender.ladder.best
+    best = sender.path_selector.best
     offer = await sender.exports.offer(name, outgoing(obj), best.name if best else "")
     body = await receiver.imports.pull(name, offer, ANY)
     await asyncio.sleep(0)  # the last count is a callback of this loop
@@ -57,8 +57,8 @@ async def fetch(receiver: Link, sender: Link, obj: Any, name: str = "x") -> tupl
 @pytest.fixture
 async def pair(make_pair: Any) -> tuple[Link, Link]:
     one, other = await make_pair(NETWORK)
-    await one.ladder.wait_best({})
-    await other.ladder.wait_best({})
+    await one.path_selector.wait_best({})
+    await other.path_selector.wait_best({})
     return one, other
 
 

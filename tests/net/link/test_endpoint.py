@@ -16,7 +16,7 @@ from pyarrow import flight
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import PathUnavailable, TicketRefused
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.client import FlightClient
 from duetlink.net.flight.sending import Order
 from duetlink.net.link.endpoint import Endpoint
@@ -42,18 +42,18 @@ async def three_peers(make_pair: Any, settings: Settings = TCP) -> tuple[Endpoin
     endpoint = Endpoint()
     pairs = [await make_pair(settings, endpoint=endpoint) for _ in range(3)]
     for _, far in pairs:
-        await far.ladder.wait_settled()
+        await far.path_selector.wait_settled()
     return endpoint, [near for near, _ in pairs], [far for _, far in pairs]
 
 
-async def fetch(client: FlightClient, ticket: bytes, size_bytes: int) -> Landing:
-    landing = Landing(size_bytes)
-    await asyncio.to_thread(client.fetch, ticket, landing, lambda cancel: None)
-    return landing
+async def fetch(client: FlightClient, ticket: bytes, size_bytes: int) -> ReceiveBuffer:
+    receive_buffer = ReceiveBuffer(size_bytes)
+    await asyncio.to_thread(client.fetch, ticket, receive_buffer, lambda cancel: None)
+    return receive_buffer
 
 
 def client_of(link: Link) -> FlightClient:
-    client = flight_client(link.ladder.named("tcp"))
+    client = flight_client(link.path_selector.named("tcp"))
     assert isinstance(client, FlightClient)
     return client
 
@@ -70,7 +70,7 @@ async def test_three_peers_share_one_server_and_get_their_own(make_pair: Any) ->
 async def test_a_ticket_of_one_peer_is_unknown_when_another_brings_it(make_pair: Any) -> None:
     _, near, far = await three_peers(make_pair)
     _, out = body(100_000)
-    ticket = await near[0].ladder.named("tcp").offer(b"a" * 16, out, Order(out.whole))
+    ticket = await near[0].path_selector.named("tcp").offer(b"a" * 16, out, Order(out.whole))
     for thief in far[1:]:
         with pytest.raises(TicketRefused, match="used, expired, or never issued") as stolen:
             await fetch(client_of(thief), ticket.flight, out.size_bytes)
@@ -113,8 +113,8 @@ async def test_the_certificate_of_a_closed_link_opens_nothing(make_pair: Any) ->
     _, near, far = await three_peers(make_pair)
     _, out = body(100_000)
     server = await server_of(near[0])
-    ticket = await near[0].ladder.named("tcp").offer(b"a" * 16, out, Order(out.whole))
-    path = far[0].ladder.named("tcp")
+    ticket = await near[0].path_selector.named("tcp").offer(b"a" * 16, out, Order(out.whole))
+    path = far[0].path_selector.named("tcp")
     context = context_of(path)
     await near[0].close()
     client = FlightClient(
@@ -133,7 +133,7 @@ async def test_the_certificate_of_a_closed_link_opens_nothing(make_pair: Any) ->
 async def test_what_is_issued_for_one_peers_key_is_no_use_with_another_key(make_pair: Any) -> None:
     endpoint, near, far = await three_peers(make_pair)
     server = await server_of(near[0])
-    mine, theirs = (context_of(link.ladder.named("tcp")) for link in far[:2])
+    mine, theirs = (context_of(link.path_selector.named("tcp")) for link in far[:2])
     stolen = type(mine.client)(theirs.client.certificate_pem, mine.client.private_key_pem)
     client = FlightClient("127.0.0.1", server.port, stolen, endpoint.identity.certificate_pem, mine.decoding)
     with pytest.raises(PathUnavailable):
@@ -145,9 +145,9 @@ async def test_a_peer_that_does_not_read_loses_its_connection_when_its_link_clos
     """A stream that waits for such a peer would keep its thread and the body while the server lives."""
     _, near, far = await three_peers(make_pair)
     _, out = body(64 * MIB)
-    path = near[0].ladder.named("tcp")
+    path = near[0].path_selector.named("tcp")
     ticket = await path.offer(b"a" * 16, out, Order(out.whole))
-    context = context_of(far[0].ladder.named("tcp"))
+    context = context_of(far[0].path_selector.named("tcp"))
     server = await server_of(near[0])
     client = FlightClient(
         "127.0.0.1", server.port, context.client, context.peer_certificate_pem, context.decoding
@@ -169,7 +169,7 @@ async def test_a_peer_that_keeps_all_its_calls_waiting_keeps_nobody_else(make_pa
     _, near, far = await three_peers(make_pair)
     ends = [threading.Event() for _ in range(20)]
     loop = asyncio.get_running_loop()
-    waiting = context_of(near[0].ladder.named("tcp")).waiting
+    waiting = context_of(near[0].path_selector.named("tcp")).waiting
     blocked = [loop.run_in_executor(waiting, end.wait) for end in ends]
     try:
         array, out = body(MIB)
@@ -198,10 +198,10 @@ def refused(host: str, port: int) -> bool:
 
 async def test_a_peer_that_shares_the_loopback_is_served_there_alone(make_pair: Any) -> None:
     near, far = await make_pair(TCP)
-    await far.ladder.wait_settled()
+    await far.path_selector.wait_settled()
     server = await server_of(near)
     assert server.host == "127.0.0.1"
-    assert far.ladder.best.name == "tcp"
+    assert far.path_selector.best.name == "tcp"
     assert client_of(far).address == f"127.0.0.1:{server.port}"
     assert refused("127.0.0.2", server.port)  # an address of this machine like any other
 
@@ -215,8 +215,8 @@ async def test_listen_names_the_address_at_which_a_peer_elsewhere_is_served(
     server = await server_of(near)
     assert server.host == "127.0.0.2"
     assert refused("127.0.0.1", server.port)
-    await far.ladder.wait_settled()
-    assert [status.state for status in far.ladder.statuses() if status.name == path] == ["up"]
+    await far.path_selector.wait_settled()
+    assert [status.state for status in far.path_selector.statuses() if status.name == path] == ["up"]
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -268,7 +268,7 @@ async def test_links_that_are_still_held_when_all_is_closed_keep_no_server_of_gr
     endpoints = [Endpoint(), Endpoint()]
     links = await make_pair(TCP, endpoint=endpoints[0], other_endpoint=endpoints[1])
     for link in links:
-        await link.ladder.wait_settled()
+        await link.path_selector.wait_settled()
     assert servers_of_grpc() == 2  # one at each end
     for link in links:
         await link.close()

@@ -25,11 +25,11 @@ from duetlink.errors import (
     RemoteProtocolError,
     TransferFailed,
 )
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.client import FlightClient
 from duetlink.net.link.imports import MAX_TRIES
 from duetlink.net.link.link import Link
-from duetlink.net.paths import ladder
+from duetlink.net.paths import path_selector
 from duetlink.net.peer import channel
 from duetlink.net.peer.rpc import MAX_CALLS
 from duetlink.settings import Settings
@@ -232,27 +232,27 @@ async def test_statistics_of_both_sides_agree(make_pair: Any) -> None:
 
 async def test_a_path_that_breaks_in_the_middle_is_replaced_and_nothing_is_lost(make_pair: Any) -> None:
     receiver, sender = await make_pair(Settings(only=("tcp", "channel")))
-    await receiver.ladder.wait_best({})
-    while {status.state for status in receiver.ladder.statuses()} != {"up"}:
+    await receiver.path_selector.wait_best({})
+    while {status.state for status in receiver.path_selector.statuses()} != {"up"}:
         await asyncio.sleep(0.01)
-    tcp, channel = receiver.ladder.named("tcp"), receiver.ladder.named("channel")
+    tcp, channel = receiver.path_selector.named("tcp"), receiver.path_selector.named("channel")
     fetch, fetch_by_channel = tcp.fetch, channel.fetch
     broke_at: list[int] = []
     channel_began_at: list[int] = []
 
-    async def fetch_and_note(ticket: pb.Ticket, landing: Landing) -> None:
-        channel_began_at.append(landing.position_bytes)
-        await fetch_by_channel(ticket, landing)
+    async def fetch_and_note(ticket: pb.Ticket, receive_buffer: ReceiveBuffer) -> None:
+        channel_began_at.append(receive_buffer.position_bytes)
+        await fetch_by_channel(ticket, receive_buffer)
 
-    async def fetch_and_break(ticket: pb.Ticket, landing: Landing) -> None:
+    async def fetch_and_break(ticket: pb.Ticket, receive_buffer: ReceiveBuffer) -> None:
         if broke_at:
             raise PathUnavailable("still broken")
-        fetching = asyncio.ensure_future(fetch(ticket, landing))
-        while landing.position_bytes < 4 * MIB:
+        fetching = asyncio.ensure_future(fetch(ticket, receive_buffer))
+        while receive_buffer.position_bytes < 4 * MIB:
             await asyncio.sleep(0)
         fetching.cancel()
         await asyncio.gather(fetching, return_exceptions=True)
-        broke_at.append(landing.position_bytes)
+        broke_at.append(receive_buffer.position_bytes)
         raise PathUnavailable("the cable was cut")
 
     tcp.fetch = fetch_and_break
@@ -268,7 +268,7 @@ async def test_a_path_that_breaks_in_the_middle_is_replaced_and_nothing_is_lost(
 
 async def test_a_better_path_takes_over_while_a_transfer_runs(make_pair: Any) -> None:
     receiver, sender = await make_pair(Settings(only=("tcp", "channel")), start=False)
-    tcp = receiver.ladder.named("tcp")
+    tcp = receiver.path_selector.named("tcp")
     opened, reopen = tcp.open, asyncio.Event()
 
     async def open_later() -> None:
@@ -291,18 +291,18 @@ async def test_a_better_path_takes_over_while_a_transfer_runs(make_pair: Any) ->
 async def test_where_every_path_fails_the_error_names_each(
     make_pair: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ladder, "GRACE_S", 0.5)
+    monkeypatch.setattr(path_selector, "GRACE_S", 0.5)
     receiver, sender = await make_pair(Settings(only=("tcp", "channel")))
-    await receiver.ladder.wait_best({})
+    await receiver.path_selector.wait_best({})
 
-    async def broken(ticket: pb.Ticket, landing: Landing) -> None:
+    async def broken(ticket: pb.Ticket, receive_buffer: ReceiveBuffer) -> None:
         raise PathUnavailable("nothing gets through")
 
     async def closed() -> None:
         raise PathUnavailable("nothing gets through")
 
     for name in ("tcp", "channel"):
-        path = receiver.ladder.named(name)
+        path = receiver.path_selector.named(name)
         path.fetch, path.open = broken, closed
     with pytest.raises(TransferFailed, match=r"0 of 1048576 bytes.*tcp: nothing.*channel: nothing"):
         await pull(receiver, sender, body_of(np.zeros(MIB, np.uint8)))
@@ -347,7 +347,7 @@ async def test_strangers_on_the_loopback_port_do_not_end_the_link(
     make_pair: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver, sender = await make_pair(Settings(only=("channel",)))
-    path = await receiver.ladder.wait_best({})
+    path = await receiver.path_selector.wait_best({})
     probe = FlightClient.probe
     strangers: list[socket.socket] = []
 

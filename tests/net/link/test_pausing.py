@@ -14,7 +14,7 @@ import pytest
 
 from duetlink.base.events import Event, TransferPaused, listen
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.data.tuning import Course
+from duetlink.data.tuning import CodecController
 from duetlink.errors import (
     AssetChanged,
     CallTimeout,
@@ -24,14 +24,14 @@ from duetlink.errors import (
     TransferEnded,
 )
 from duetlink.net.flight import body as body_module
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.gate import Gate
 from duetlink.net.link import imports as imports_module
 from duetlink.net.link.link import Link
 from duetlink.net.link.traffic import HISTORY
 from duetlink.net.link.transfer import Transfer
-from duetlink.net.paths import ladder as ladder_module
-from duetlink.net.paths.ladder import UP
+from duetlink.net.paths import path_selector as ladder_module
+from duetlink.net.paths.path_selector import UP
 from duetlink.settings import Settings
 from duetlink.testing.faults import end_of, flight_client, kept_counts, open_exports, replace_function
 
@@ -126,7 +126,7 @@ async def move(make_pair: Any, held_at_gate: threading.Semaphore) -> AsyncIterat
 
     async def make(*paths: str) -> Moving:
         receiver, sender = await make_pair(Settings(only=paths))
-        await soon(receiver.ladder.wait_best({}))
+        await soon(receiver.path_selector.wait_best({}))
         await sender.agreement.change({"rate_cap_bytes_per_s": SLOW, "mode": "manual", "codec": RAW})
         array = np.random.default_rng(0).integers(0, 256, SIZE, np.uint8)
         offer = await sender.exports.offer("x", body_of(array))
@@ -193,7 +193,7 @@ async def test_what_both_have_paused_moves_when_neither_does(move: MakeMoving) -
 @pytest.mark.parametrize("path", ["tcp", "channel", "local"])
 async def test_what_a_paused_side_sends_waits_also_where_it_begins_later(make_pair: Any, path: str) -> None:
     receiver, sender = await make_pair(Settings(only=(path,)))
-    await soon(receiver.ladder.wait_best({}))
+    await soon(receiver.path_selector.wait_best({}))
     sender.exports.pause(True)
     array = np.random.default_rng(0).integers(0, 256, MIB, np.uint8)
     for size in (100, MIB):  # one that would have ridden along
@@ -216,7 +216,7 @@ async def test_what_a_paused_side_sends_waits_also_where_it_begins_later(make_pa
 @pytest.mark.parametrize("path", ["tcp", "local"])
 async def test_what_its_receiver_pauses_at_once_has_not_begun(make_pair: Any, path: str) -> None:
     receiver, sender = await make_pair(Settings(only=(path,)))
-    await soon(receiver.ladder.wait_best({}))
+    await soon(receiver.path_selector.wait_best({}))
     offer = await sender.exports.offer("x", body_of(np.zeros(MIB, np.uint8)))
     pulling = asyncio.ensure_future(receiver.imports.pull("x", offer, ANY))
     await asyncio.sleep(0)  # its first step: the ticket has been asked for
@@ -231,7 +231,7 @@ async def test_what_its_receiver_pauses_at_once_has_not_begun(make_pair: Any, pa
 
 async def test_an_offer_that_is_paused_before_it_leaves_takes_no_ticket_along(make_pair: Any) -> None:
     _, sender = await make_pair(Settings(only=("local",)))
-    await soon(sender.ladder.wait_best({}))
+    await soon(sender.path_selector.wait_best({}))
     offer = await sender.exports.offer("x", body_of(np.zeros(MIB, np.uint8)), "local")
     sender.exports.keep_back(offer)
     assert offer.HasField("ticket")
@@ -269,10 +269,10 @@ async def test_a_long_pause_is_no_fault_of_the_path(
     moving.outgoing.pause(True)
     await moving.stopped()
     noted: list[float] = []
-    ladder = moving.receiver.ladder
-    monkeypatch.setattr(ladder, "note_speed", lambda path, bytes_per_s: noted.append(bytes_per_s))
+    path_selector = moving.receiver.path_selector
+    monkeypatch.setattr(path_selector, "note_speed", lambda path, bytes_per_s: noted.append(bytes_per_s))
     await asyncio.wait((moving.pulling,), timeout=2.0)
-    assert (ladder.statuses()[0].state, noted, moving.pulling.done()) == (UP, [], False)
+    assert (path_selector.statuses()[0].state, noted, moving.pulling.done()) == (UP, [], False)
     monkeypatch.undo()  # how fast this machine is, is not the question
     await moving.hurry()
     moving.outgoing.pause(False)
@@ -281,7 +281,7 @@ async def test_a_long_pause_is_no_fault_of_the_path(
 
 async def test_a_pause_uses_up_no_deadline(make_pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     receiver, sender = await make_pair(Settings(only=("tcp",)))
-    path = await soon(receiver.ladder.wait_best({}))
+    path = await soon(receiver.path_selector.wait_best({}))
     monkeypatch.setattr(imports_module, "TICKET_TIMEOUT_S", 0.3)
     monkeypatch.setattr(ladder_module, "GRACE_S", 0.3)
     array = np.arange(MIB, dtype=np.uint8)
@@ -290,7 +290,7 @@ async def test_a_pause_uses_up_no_deadline(make_pair: Any, monkeypatch: pytest.M
     await asyncio.sleep(0)
     (outgoing,) = sender.traffic.transfers
     outgoing.pause(True)
-    receiver.ladder.mark_down(path, PathUnavailable("the cable was cut"))
+    receiver.path_selector.mark_down(path, PathUnavailable("the cable was cut"))
     await asyncio.wait((pulling,), timeout=1.0)
     assert not pulling.done()
     monkeypatch.undo()
@@ -302,8 +302,8 @@ async def test_a_path_that_breaks_meanwhile_is_opened_again(move: MakeMoving) ->
     moving = await move("tcp")
     moving.incoming.pause(True)
     before = await moving.stopped()
-    client = flight_client(moving.receiver.ladder.named("tcp"))
-    for process in (moving.receiver.ladder.named("tcp"),):
+    client = flight_client(moving.receiver.path_selector.named("tcp"))
+    for process in (moving.receiver.path_selector.named("tcp"),):
         await process.close()
     assert client is not None
     await moving.told()
@@ -330,13 +330,13 @@ async def test_a_receiver_that_does_not_honour_a_pause_gets_nothing(
     make_pair: Any, held_at_gate: threading.Semaphore
 ) -> None:
     receiver, sender = await make_pair(Settings(only=("tcp",)))
-    path = await soon(receiver.ladder.wait_best({}))
+    path = await soon(receiver.path_selector.wait_best({}))
     array = np.random.default_rng(0).integers(0, 256, MIB, np.uint8)
     offer = await sender.exports.offer("x", body_of(array), "tcp")
     assert offer.HasField("ticket")
     sender.exports.pause(True)
-    landing = Landing(MIB)
-    fetching = asyncio.ensure_future(path.fetch(offer.ticket, landing))
+    receive_buffer = ReceiveBuffer(MIB)
+    fetching = asyncio.ensure_future(path.fetch(offer.ticket, receive_buffer))
     await until(lambda: held_at_gate.acquire(blocking=False))
     query = pb.TicketQuery(transfer_id=offer.transfer_id, path="tcp", missing=[0, MIB])
     for question, reply in (
@@ -348,22 +348,22 @@ async def test_a_receiver_that_does_not_honour_a_pause_gets_nothing(
     # nor does it help to say that the *receiver* has not paused it
     receiver.rpc.tell_nowait(pb.TransferPause(transfer_id=offer.transfer_id, paused=False))
     await receiver.ping()
-    assert (landing.position_bytes, sender.traffic.transfers[0].done_bytes) == (0, 0)
+    assert (receive_buffer.position_bytes, sender.traffic.transfers[0].done_bytes) == (0, 0)
     sender.exports.pause(False)
     await soon(fetching)
-    assert bytes(landing.body()) == array.tobytes()
+    assert bytes(receive_buffer.body()) == array.tobytes()
 
 
 async def test_a_receiver_that_left_during_a_pause_gives_the_senders_thread_back(
     make_pair: Any, held_at_gate: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver, sender = await make_pair(Settings(only=("tcp",)))
-    path = await soon(receiver.ladder.wait_best({}))
+    path = await soon(receiver.path_selector.wait_best({}))
     finished = threading.Event()
-    monkeypatch.setattr(Course, "finished", lambda course, now_s: finished.set())
+    monkeypatch.setattr(CodecController, "finished", lambda course, now_s: finished.set())
     offer = await sender.exports.offer("x", body_of(np.zeros(MIB, np.uint8)), "tcp")
     sender.exports.pause(True)
-    fetching = asyncio.ensure_future(path.fetch(offer.ticket, Landing(MIB)))
+    fetching = asyncio.ensure_future(path.fetch(offer.ticket, ReceiveBuffer(MIB)))
     await until(lambda: held_at_gate.acquire(blocking=False))
     fetching.cancel()
     await asyncio.wait((fetching,))
@@ -394,7 +394,7 @@ async def test_a_cancelled_transfer_ends_on_both_sides_which_know_by_whom(
     ] * 2
     assert whose in moving.incoming.why
     assert moving.outgoing.why == ("the receiver" if side == "receiver" else "this side") + " cancelled it"
-    assert {status.state for status in moving.receiver.ladder.statuses()} == {UP}
+    assert {status.state for status in moving.receiver.path_selector.statuses()} == {UP}
     for transfer in (moving.incoming, moving.outgoing):
         for step in (transfer.cancel, lambda: transfer.pause(True), lambda: transfer.pause(False)):  # noqa: B023
             with pytest.raises(TransferEnded, match=r"has ended \(cancelled\)"):
@@ -430,15 +430,15 @@ async def test_a_stream_whose_transfer_was_cancelled_stops_though_its_receiver_g
     make_pair: Any,
 ) -> None:
     receiver, sender = await make_pair(Settings(only=("tcp",)))
-    path = await soon(receiver.ladder.wait_best({}))
+    path = await soon(receiver.path_selector.wait_best({}))
     await sender.agreement.change({"rate_cap_bytes_per_s": SLOW})
     offer = await sender.exports.offer("x", body_of(np.zeros(SIZE, np.uint8)), "tcp")
-    landing = Landing(SIZE)
-    fetching = asyncio.ensure_future(path.fetch(offer.ticket, landing))
-    await until(lambda: landing.position_bytes > 0)
+    receive_buffer = ReceiveBuffer(SIZE)
+    fetching = asyncio.ensure_future(path.fetch(offer.ticket, receive_buffer))
+    await until(lambda: receive_buffer.position_bytes > 0)
     sender.traffic.transfers[0].cancel()
     await soon(fetching)  # the stream has ended, early
-    assert landing.position_bytes < SIZE
+    assert receive_buffer.position_bytes < SIZE
 
 
 async def test_a_transfer_that_failed_says_why_on_both_sides(make_pair: Any) -> None:
@@ -553,7 +553,7 @@ async def test_a_peer_that_pauses_and_resumes_all_the_time_harms_itself_alone(mo
 
 async def test_a_probe_cannot_be_paused(make_pair: Any) -> None:
     attacker, victim = await make_pair(Settings(only=("tcp",)))
-    await soon(victim.ladder.wait_best({}))
+    await soon(victim.path_selector.wait_best({}))
     offer = await victim.exports.offer_probe(body_of(np.zeros(MIB, np.uint8)), "tcp")
     attacker.rpc.tell_nowait(pb.TransferPause(transfer_id=offer.transfer_id, paused=True))
     await attacker.ping()

@@ -9,12 +9,12 @@ import pytest
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.net.link import probing
-from duetlink.net.paths.ladder import Speed
+from duetlink.net.paths.path_selector import Speed
 
 Arrivals = list[tuple[float, int]]
 
 
-class Landing:
+class ReceiveBuffer:
     position_bytes = 0
 
     def __init__(self, size_bytes: int, count: Any) -> None:
@@ -49,16 +49,16 @@ async def measured(arrivals: Arrivals, alone: bool, rpc: Any = None) -> Speed | 
         name = "tcp"
         now_s = 0.0
 
-        async def fetch(self, ticket: Any, landing: Landing) -> None:
-            for self.now_s, landing.position_bytes in arrivals:
-                landing.count(0, 0)
+        async def fetch(self, ticket: Any, receive_buffer: ReceiveBuffer) -> None:
+            for self.now_s, receive_buffer.position_bytes in arrivals:
+                receive_buffer.count(0, 0)
 
     path: Any = Path()
     unused: Any = None
     rpc = rpc or Rpc()
     traffic: Any = SimpleNamespace(busy=not alone)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probing, "Landing", Landing)
+        patch.setattr(probing, "Landing", ReceiveBuffer)
         patch.setattr(probing, "time", SimpleNamespace(monotonic=lambda: path.now_s))
         return await probing.Prober(rpc, unused, traffic).measure(path)
 

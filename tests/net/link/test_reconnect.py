@@ -13,8 +13,8 @@ from duetlink.base.events import Event, LinkLost, LinkRestored, ReconnectFailed,
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import CallTimeout, PeerLost, PeerUnreachable
 from duetlink.net.flight.body import Outgoing
-from duetlink.net.link.lifeline import Lifeline
 from duetlink.net.link.link import Link, LinkOwner
+from duetlink.net.link.reconnector import Reconnector
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.streams.stream import Stream
 from duetlink.settings import Settings
@@ -266,7 +266,7 @@ async def test_while_it_is_lost_no_path_is_up_and_the_silence_counts_on(
     links: tuple[Link, Link], cut: Any
 ) -> None:
     link = links[1]
-    await soon(link.ladder.wait_settled())
+    await soon(link.path_selector.wait_settled())
     assert [(path.name, path.state) for path in link.statistics("").paths] == [("channel", "up")]
     assert link.outage is None
     lost, _ = seen(link)
@@ -389,8 +389,8 @@ async def test_a_silence_is_told_as_long_as_it_was() -> None:
             pass
 
     settings = Settings(heartbeat_interval_s=0.01, heartbeat_timeout_s=20.0)
-    lifeline, owner = Lifeline(Silent(), settings, lambda error: None), Owner()  # type: ignore[arg-type]
-    lifeline.hurry()
-    lifeline.start(owner, None)  # type: ignore[arg-type]
+    reconnector, owner = Reconnector(Silent(), settings, lambda error: None), Owner()  # type: ignore[arg-type]
+    reconnector.hurry()
+    reconnector.start(owner, None)  # type: ignore[arg-type]
     assert "silent for 0." in str(await asyncio.wait_for(owner.ended, 60))
-    await lifeline.close("the test is over")
+    await reconnector.close("the test is over")

@@ -14,7 +14,7 @@ import pytest
 from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import AssetChanged, TicketRefused
-from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.sending import Order
 from duetlink.net.link import exports
 from duetlink.net.paths.base import Path
@@ -39,7 +39,7 @@ async def soon(waiting: Awaitable[Any]) -> Any:
 @pytest.fixture
 async def pair(make_pair: Any) -> Any:
     receiver, sender = await make_pair(Settings(only=("tcp",)))
-    await soon(asyncio.gather(receiver.ladder.wait_best({}), sender.ladder.wait_best({})))
+    await soon(asyncio.gather(receiver.path_selector.wait_best({}), sender.path_selector.wait_best({})))
     return receiver, sender
 
 
@@ -129,11 +129,11 @@ async def test_memory_that_was_given_up_is_no_fault_of_the_path(
     make_pair: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver, sender = await make_pair(Settings(only=("local",)))
-    await soon(asyncio.gather(receiver.ladder.wait_best({}), sender.ladder.wait_best({})))
+    await soon(asyncio.gather(receiver.path_selector.wait_best({}), sender.path_selector.wait_best({})))
     offer = await sender.exports.offer("ages", body_of(), "local", sources=SOURCES)
     monkeypatch.setattr(receiver.imports.pulls, "peer_ended", lambda end: None)  # the news is late
     down: list[Path] = []
-    monkeypatch.setattr(receiver.ladder, "mark_down", lambda path, error: down.append(path))
+    monkeypatch.setattr(receiver.path_selector, "mark_down", lambda path, error: down.append(path))
     sender.exports.retire("ages", 1, WHY)
     with pytest.raises(AssetChanged, match="shared again"):
         await soon(receiver.imports.pull("ages", offer, ANY))
@@ -148,7 +148,7 @@ async def test_a_fetch_that_fails_as_its_pull_is_ended_leaves_no_error_behind(
     offer = await sender.exports.offer("ages", body_of(), "tcp", sources=SOURCES)
     failure = failures.to_wire(AssetChanged(WHY))
 
-    async def fetch(path: TcpPath, ticket: pb.Ticket, landing: Landing) -> None:
+    async def fetch(path: TcpPath, ticket: pb.Ticket, receive_buffer: ReceiveBuffer) -> None:
         receiver.imports.pulls.peer_ended(pb.TransferEnd(transfer_id=offer.transfer_id, failure=failure))
         for _ in range(rounds):
             await asyncio.sleep(0)

@@ -21,7 +21,7 @@ from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.paths import attempt as attempt_module
 from duetlink.net.paths.attempt import Attempt
 from duetlink.net.paths.carried import CarriedPath
-from duetlink.net.paths.ladder import UP
+from duetlink.net.paths.path_selector import UP
 from duetlink.settings import IceServer, Settings
 from duetlink.testing.faults import attempt_of, helper_pid, lose_attempt
 from duetlink.testing.paths import PathContract
@@ -47,13 +47,13 @@ async def pull(receiver: Link, sender: Link, array: np.ndarray) -> memoryview:
 
 
 def carried(link: Link, name: str = "udp") -> CarriedPath:
-    path = link.ladder.named(name)
+    path = link.path_selector.named(name)
     assert isinstance(path, CarriedPath)
     return path
 
 
 def status(link: Link, name: str) -> Any:
-    return next(status for status in link.ladder.statuses() if status.name == name)
+    return next(status for status in link.path_selector.statuses() if status.name == name)
 
 
 def helper(link: Link, name: str = "udp") -> psutil.Process:
@@ -104,7 +104,7 @@ async def test_without_a_turn_server_the_reason_says_how_to_set_one_and_no_proce
     monkeypatch.setattr(asyncio, "create_subprocess_exec", forbidden)
     links = await make_pair(only("relay", "channel"))
     for link in links:
-        await link.ladder.wait_settled()
+        await link.path_selector.wait_settled()
         assert "neither side has a TURN server; set one in DUETLINK_ICE_SERVERS" in status(link, "relay").why
 
 
@@ -112,7 +112,7 @@ async def test_wrong_credentials_are_told_on_both_sides(make_pair: Any, turn_ser
     servers = turn_at(turn_server.udp, credential="wrong")
     links = await make_pair(only("relay", "channel", ice_servers=servers), only("relay", "channel"))
     for link in links:
-        await link.ladder.wait_settled()
+        await link.path_selector.wait_settled()
         assert "it refuses the credentials (401)" in status(link, "relay").why
 
 
@@ -123,8 +123,8 @@ async def test_a_helper_killed_in_mid_transfer_costs_the_path_and_not_the_value(
     make_pair: Any,
 ) -> None:
     receiver, sender = await make_pair(only("udp", "channel"))
-    await asyncio.gather(*(link.ladder.wait_settled() for link in (receiver, sender)))
-    assert receiver.ladder.best.name == "udp"
+    await asyncio.gather(*(link.path_selector.wait_settled() for link in (receiver, sender)))
+    assert receiver.path_selector.best.name == "udp"
     array = np.random.default_rng(1).integers(0, 256, 24 * MIB, np.uint8)
     pulling = asyncio.ensure_future(pull(receiver, sender, array))
     while not receiver.traffic.statistics("", None, ()).received_bytes:
@@ -140,7 +140,7 @@ async def test_a_helper_killed_in_mid_transfer_costs_the_path_and_not_the_value(
 
 async def test_a_crash_is_told_in_words(make_pair: Any) -> None:
     links = await make_pair(only("udp", "channel"))
-    await asyncio.gather(*(link.ladder.wait_settled() for link in links))
+    await asyncio.gather(*(link.path_selector.wait_settled() for link in links))
     breaking = [asyncio.ensure_future(carried(link).wait_down()) for link in links]
     await asyncio.sleep(0)
     os.kill(helper(links[0]).pid, signal.SIGSEGV)
@@ -152,14 +152,14 @@ async def test_a_crash_is_told_in_words(make_pair: Any) -> None:
 async def test_the_last_words_of_a_helper_are_kept(make_pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "nonsense")  # the interpreter refuses to start
     links = await make_pair(only("udp", "channel"))
-    await links[0].ladder.wait_settled()
+    await links[0].path_selector.wait_settled()
     assert "the helper process ended with status 1: " in status(links[0], "udp").why
     assert "PYTHONHASHSEED" in status(links[0], "udp").why
 
 
 async def test_closing_a_link_ends_its_helpers(make_pair: Any) -> None:
     links = await make_pair(only("udp"))
-    await asyncio.gather(*(link.ladder.wait_best({}) for link in links))
+    await asyncio.gather(*(link.path_selector.wait_best({}) for link in links))
     helpers = [helper(link) for link in links]
     await asyncio.gather(*(link.close() for link in links))
     assert not any(process.is_running() for process in helpers)
@@ -176,7 +176,7 @@ async def test_a_link_that_is_closed_while_helpers_start_leaves_none(make_pair: 
 
 async def test_an_interrupt_of_the_notebook_does_not_reach_helpers(make_pair: Any) -> None:
     link, _ = await make_pair(only("udp"))
-    await link.ladder.wait_best({})
+    await link.path_selector.wait_best({})
     assert os.getsid(helper(link).pid) != os.getsid(0)
 
 
@@ -184,7 +184,7 @@ async def test_secrets_are_in_no_command_line_and_no_environment(
     make_pair: Any, turn_server: TurnServer
 ) -> None:
     link, _ = await make_pair(only("relay", ice_servers=turn_at(turn_server.udp)))
-    await link.ladder.wait_best({})
+    await link.path_selector.wait_best({})
     process = helper(link, "relay")
     assert not any("turn:" in word for word in [*process.cmdline(), *process.environ().values()])
 
@@ -194,7 +194,7 @@ async def test_secrets_are_in_no_command_line_and_no_environment(
 
 async def test_both_sides_together_make_one_attempt(make_pair: Any) -> None:
     links = await make_pair(only("udp"))
-    await asyncio.gather(*(link.ladder.wait_best({}) for link in links))
+    await asyncio.gather(*(link.path_selector.wait_best({}) for link in links))
     first = [attempt_of(carried(link)) for link in links]
     await asyncio.gather(*(carried(link).open() for link in links), *(carried(link).open() for link in links))
     assert [attempt_of(carried(link)) for link in links] == first
@@ -205,7 +205,7 @@ async def test_both_sides_together_make_one_attempt(make_pair: Any) -> None:
 
 async def test_an_attempt_begun_anew_replaces_the_one_before(make_pair: Any) -> None:
     initiator, other = await make_pair(only("udp"))
-    await asyncio.gather(*(link.ladder.wait_best({}) for link in (initiator, other)))
+    await asyncio.gather(*(link.path_selector.wait_best({}) for link in (initiator, other)))
     before = attempt_of(carried(other))
     # the initiator has lost its attempt, and the news of that too
     path = carried(initiator)
@@ -237,8 +237,8 @@ async def test_the_side_that_does_not_begin_can_ask_for_it(make_pair: Any) -> No
 async def test_a_path_that_one_side_forbids_is_refused_in_words(make_pair: Any) -> None:
     for settings in ((only("channel"), only("udp", "channel")), (only("udp", "channel"), only("channel"))):
         links = await make_pair(*settings)
-        link = next(link for link in links if len(link.ladder.statuses()) == 2)
-        await link.ladder.wait_settled()
+        link = next(link for link in links if len(link.path_selector.statuses()) == 2)
+        await link.path_selector.wait_settled()
         assert status(link, "udp").why == "the peer allows only these paths: channel"
 
 
@@ -265,7 +265,7 @@ async def test_a_stranger_who_dials_the_loopback_listener_stops_nothing(
     make_pair: Any,
 ) -> None:
     receiver, sender = await make_pair(only("udp"))
-    await receiver.ladder.wait_best({})
+    await receiver.path_selector.wait_best({})
     attempt = attempt_of(carried(receiver))
     assert attempt is not None
     port = attempt.up.result()
@@ -312,7 +312,7 @@ async def test_only_the_initiator_begins(make_pair: Any) -> None:
 
 async def test_signals_beyond_their_number_end_the_attempt(make_pair: Any) -> None:
     initiator, other = await make_pair(only("udp"))
-    await asyncio.gather(*(link.ladder.wait_best({}) for link in (initiator, other)))
+    await asyncio.gather(*(link.path_selector.wait_best({}) for link in (initiator, other)))
     attempt = attempt_of(carried(other))
     assert attempt is not None
     for _ in range(MAX_SIGNALS + 1):

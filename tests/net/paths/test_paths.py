@@ -22,7 +22,7 @@ from duetlink.net.flight.body import Outgoing
 from duetlink.net.flight.client import FlightClient
 from duetlink.net.link.link import Link
 from duetlink.net.paths import local as local_module
-from duetlink.net.paths.ladder import DOWN, IDLE, OPENING, UP, Ladder, Speed
+from duetlink.net.paths.path_selector import DOWN, IDLE, OPENING, UP, PathSelector, Speed
 from duetlink.net.paths.shared_memory import Region, SharedMemory, open_region
 from duetlink.net.paths.tcp import TcpPath
 from duetlink.settings import Settings
@@ -172,7 +172,7 @@ async def test_only_addresses_of_one_machine_are_dialled(
     asked: list[tuple[str, int]] = []
     attacker, victim = await make_pair(only("channel"))
     replace_function(monkeypatch, TcpPath, "dial", dial)
-    path = TcpPath(context_of(victim.ladder.named("channel")))
+    path = TcpPath(context_of(victim.path_selector.named("channel")))
     attacker.rpc.handle(pb.FlightAddressQuery, where)
     with pytest.raises(PathUnavailable, match="nobody is there" if dialled else "no address that could be"):
         await path.open()
@@ -181,11 +181,11 @@ async def test_only_addresses_of_one_machine_are_dialled(
 
 async def test_a_path_that_one_side_forbids_is_down_with_a_reason(make_pair: Any) -> None:
     both, _without = await make_pair(Settings(only=("tcp", "channel")), only("channel"))
-    path = await both.ladder.wait_best({})
+    path = await both.path_selector.wait_best({})
     assert path.name == "channel"
-    while both.ladder.statuses()[0].state != DOWN:
+    while both.path_selector.statuses()[0].state != DOWN:
         await asyncio.sleep(0.01)
-    assert "allows only these paths: channel" in both.ladder.statuses()[0].why
+    assert "allows only these paths: channel" in both.path_selector.statuses()[0].why
 
 
 # -- channel ---------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ async def test_a_path_that_one_side_forbids_is_down_with_a_reason(make_pair: Any
 )
 async def test_garbage_on_the_bulk_channel_ends_the_link_with_a_reason(make_pair: Any, frame: bytes) -> None:
     attacker, victim = await make_pair(only("channel"))
-    await victim.ladder.wait_best({})
+    await victim.path_selector.wait_best({})
     # of whichever stream is open
     for number in range(10) if frame[:1] == b"\x09" else (0,):
         await send_bulk(attacker, frame[:-1] + bytes([number]) if number else frame)
@@ -226,8 +226,8 @@ async def test_more_than_the_window_is_a_violation(
         await asyncio.Event().wait()
 
     attacker, victim = await make_pair(only("channel"))
-    await victim.ladder.wait_settled()
-    await attacker.ladder.wait_settled()
+    await victim.path_selector.wait_settled()
+    await attacker.path_selector.wait_settled()
     monkeypatch.setattr(asyncio, "open_connection", takes_nothing)
     for frame in (struct.pack("!BI", 1, 98), *frames):
         await send_bulk(attacker, frame)
@@ -262,85 +262,88 @@ class _Scripted:
 
 
 async def test_the_first_of_the_list_that_is_up_is_best() -> None:
-    ladder = Ladder([_Scripted("a", PathUnavailable("no a")), _Scripted("b"), _Scripted("c")], Sink())  # type: ignore[list-item]
-    ladder.start()
-    assert (await ladder.wait_best({})).name == "b"
-    assert (await ladder.wait_best({"b": "it broke"})).name == "c"
-    assert [status.state for status in ladder.statuses()] == [DOWN, UP, UP]
-    await ladder.close()
+    paths: list[Any] = [_Scripted("a", PathUnavailable("no a")), _Scripted("b"), _Scripted("c")]
+    path_selector = PathSelector(paths, Sink())
+    path_selector.start()
+    assert (await path_selector.wait_best({})).name == "b"
+    assert (await path_selector.wait_best({"b": "it broke"})).name == "c"
+    assert [status.state for status in path_selector.statuses()] == [DOWN, UP, UP]
+    await path_selector.close()
 
 
 async def test_what_a_path_loses_is_told_as_it_is_now() -> None:
     tunnel = _Scripted("a")
-    ladder = await ladder_of(tunnel, _Scripted("b"))
+    path_selector = await ladder_of(tunnel, _Scripted("b"))
     tunnel.loss = 0.02  # type: ignore[assignment]
-    assert [status.loss for status in ladder.statuses()] == [0.02, None]
+    assert [status.loss for status in path_selector.statuses()] == [0.02, None]
     tunnel.loss = None
-    assert [status.loss for status in ladder.statuses()] == [None, None]
-    await ladder.close()
+    assert [status.loss for status in path_selector.statuses()] == [None, None]
+    await path_selector.close()
 
 
 async def test_a_path_that_comes_up_later_is_announced() -> None:
-    ladder = Ladder([_Scripted("a", PathUnavailable("not yet")), _Scripted("b")], Sink())  # type: ignore[list-item]
-    ladder.start()
-    worse = await ladder.wait_best({})
+    path_selector = PathSelector([_Scripted("a", PathUnavailable("not yet")), _Scripted("b")], Sink())  # type: ignore[list-item]
+    path_selector.start()
+    worse = await path_selector.wait_best({})
     assert worse.name == "b"
-    better = await asyncio.wait_for(ladder.wait_better_than(worse, {}), 60)
+    better = await asyncio.wait_for(path_selector.wait_better_than(worse, {}), 60)
     assert better.name == "a"
-    avoiding = asyncio.ensure_future(ladder.wait_better_than(worse, {"a": "of no use here"}))
+    avoiding = asyncio.ensure_future(path_selector.wait_better_than(worse, {"a": "of no use here"}))
     await asyncio.sleep(0)
     assert not avoiding.done()
     avoiding.cancel()
-    await ladder.close()
+    await path_selector.close()
 
 
 async def test_every_reason_is_told_where_nothing_works() -> None:
     no_a, no_b = PathUnavailable("the cable is cut"), PathUnavailable("the air is thick")
-    ladder = Ladder([_Scripted("a", no_a, no_a), _Scripted("b", no_b, no_b)], Sink())  # type: ignore[list-item]
-    ladder.start()
+    path_selector = PathSelector([_Scripted("a", no_a, no_a), _Scripted("b", no_b, no_b)], Sink())  # type: ignore[list-item]
+    path_selector.start()
     with pytest.raises(PathUnavailable, match=r"a: the cable is cut; b: the air is thick"):
-        await ladder.wait_best({}, grace_s=0.1)
-    await ladder.close()
+        await path_selector.wait_best({}, grace_s=0.1)
+    await path_selector.close()
 
 
-async def ladder_of(*paths: _Scripted, speeds: dict[str, float] | None = None) -> Ladder:
+async def ladder_of(*paths: _Scripted, speeds: dict[str, float] | None = None) -> PathSelector:
     """A started ladder, every path of which has been opened and measured."""
     known = speeds or {}
 
     async def measure(path: Any) -> Speed | None:
         return Speed(known[path.name], alone=True) if path.name in known else None
 
-    ladder = Ladder(paths, Sink(), measure)  # type: ignore[arg-type]
-    ladder.start()
-    await ladder.wait_settled()
-    while any(status.bytes_per_s != known.get(status.name) for status in ladder.statuses()):
+    path_selector = PathSelector(paths, Sink(), measure)  # type: ignore[arg-type]
+    path_selector.start()
+    await path_selector.wait_settled()
+    while any(status.bytes_per_s != known.get(status.name) for status in path_selector.statuses()):
         await asyncio.sleep(0)
-    return ladder
+    return path_selector
 
 
 async def test_a_path_known_to_be_much_faster_is_preferred() -> None:
-    ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds={"a": 10e6, "b": 21e6})
-    assert ladder.best.name == "b"  # type: ignore[union-attr]
-    await ladder.close()
+    path_selector = await ladder_of(_Scripted("a"), _Scripted("b"), speeds={"a": 10e6, "b": 21e6})
+    assert path_selector.best.name == "b"  # type: ignore[union-attr]
+    await path_selector.close()
 
 
 async def test_a_path_that_is_a_little_faster_is_not() -> None:
-    ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds={"a": 10e6, "b": 19e6})
-    assert ladder.best.name == "a"  # type: ignore[union-attr]
-    await ladder.close()
+    path_selector = await ladder_of(_Scripted("a"), _Scripted("b"), speeds={"a": 10e6, "b": 19e6})
+    assert path_selector.best.name == "a"  # type: ignore[union-attr]
+    await path_selector.close()
 
 
 @pytest.mark.parametrize(("relay", "best"), [(39e6, "udp"), (41e6, "relay")])
 async def test_a_relay_is_preferred_only_where_it_is_four_times_as_fast(relay: float, best: str) -> None:
-    ladder = await ladder_of(_Scripted("udp"), _Scripted("relay"), speeds={"udp": 10e6, "relay": relay})
-    assert ladder.best.name == best  # type: ignore[union-attr]
-    await ladder.close()
+    path_selector = await ladder_of(
+        _Scripted("udp"), _Scripted("relay"), speeds={"udp": 10e6, "relay": relay}
+    )
+    assert path_selector.best.name == best  # type: ignore[union-attr]
+    await path_selector.close()
 
 
 async def test_twice_as_fast_is_enough_to_be_preferred_to_a_relay() -> None:
-    ladder = await ladder_of(_Scripted("relay"), _Scripted("b"), speeds={"relay": 10e6, "b": 21e6})
-    assert ladder.best.name == "b"  # type: ignore[union-attr]
-    await ladder.close()
+    path_selector = await ladder_of(_Scripted("relay"), _Scripted("b"), speeds={"relay": 10e6, "b": 21e6})
+    assert path_selector.best.name == "b"  # type: ignore[union-attr]
+    await path_selector.close()
 
 
 async def test_what_was_measured_beside_other_traffic_does_not_speak_against_a_path() -> None:
@@ -349,13 +352,13 @@ async def test_what_was_measured_beside_other_traffic_does_not_speak_against_a_p
     async def measure(path: Any) -> Speed | None:
         return speeds[path.name]
 
-    ladder = Ladder([_Scripted("a"), _Scripted("b")], Sink(), measure)  # type: ignore[list-item]
-    ladder.start()
-    while any(status.bytes_per_s is None for status in ladder.statuses()):
+    path_selector = PathSelector([_Scripted("a"), _Scripted("b")], Sink(), measure)  # type: ignore[list-item]
+    path_selector.start()
+    while any(status.bytes_per_s is None for status in path_selector.statuses()):
         await asyncio.sleep(0)
-    assert ladder.best.name == "a"  # type: ignore[union-attr]
-    assert [status.at_least for status in ladder.statuses()] == [True, False]
-    await ladder.close()
+    assert path_selector.best.name == "a"  # type: ignore[union-attr]
+    assert [status.at_least for status in path_selector.statuses()] == [True, False]
+    await path_selector.close()
 
 
 async def test_a_preferred_path_is_passed_over_only_after_a_second_look() -> None:
@@ -364,39 +367,39 @@ async def test_a_preferred_path_is_passed_over_only_after_a_second_look() -> Non
     async def measure(path: Any) -> Speed | None:
         return Speed(looks[path.name].pop(0), alone=True)
 
-    ladder = Ladder([_Scripted("a"), _Scripted("b")], Sink(), measure)  # type: ignore[list-item]
-    ladder.start()
+    path_selector = PathSelector([_Scripted("a"), _Scripted("b")], Sink(), measure)  # type: ignore[list-item]
+    path_selector.start()
     while looks["a"]:
         await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert [status.bytes_per_s for status in ladder.statuses()] == [9e6, 10e6]
-    assert ladder.best.name == "a"  # type: ignore[union-attr]
-    await ladder.close()
+    assert [status.bytes_per_s for status in path_selector.statuses()] == [9e6, 10e6]
+    assert path_selector.best.name == "a"  # type: ignore[union-attr]
+    await path_selector.close()
 
 
 async def test_a_path_that_becomes_slow_is_left_for_a_faster_one() -> None:
     speeds = {"a": 10e6, "b": 8e6}
-    ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds=speeds)
-    best = await ladder.wait_best({})
+    path_selector = await ladder_of(_Scripted("a"), _Scripted("b"), speeds=speeds)
+    best = await path_selector.wait_best({})
     assert best.name == "a"
     speeds["a"] = 2e6
-    ladder.note_speed(best, 2e6)
-    assert (await asyncio.wait_for(ladder.wait_better_than(best, {}), 60)).name == "b"
-    await ladder.close()
+    path_selector.note_speed(best, 2e6)
+    assert (await asyncio.wait_for(path_selector.wait_better_than(best, {}), 60)).name == "b"
+    await path_selector.close()
 
 
 async def test_a_costly_path_is_not_opened_while_local_is_up_and_is_when_it_is_not() -> None:
     local, costly = _Scripted("local"), _Scripted("costly")
     costly.costly = True
-    ladder = Ladder([local, costly], Sink())  # type: ignore[list-item]
-    ladder.start()
-    while ladder.statuses()[1].state == OPENING:
+    path_selector = PathSelector([local, costly], Sink())  # type: ignore[list-item]
+    path_selector.start()
+    while path_selector.statuses()[1].state == OPENING:
         await asyncio.sleep(0.01)
-    assert [status.state for status in ladder.statuses()] == [UP, IDLE]
+    assert [status.state for status in path_selector.statuses()] == [UP, IDLE]
     local._outcomes = [PathUnavailable("gone")]
-    ladder.mark_down(local, PathUnavailable("gone"))  # type: ignore[arg-type]
-    assert (await asyncio.wait_for(ladder.wait_best({}), 60)).name == "costly"
-    await ladder.close()
+    path_selector.mark_down(local, PathUnavailable("gone"))  # type: ignore[arg-type]
+    assert (await asyncio.wait_for(path_selector.wait_best({}), 60)).name == "costly"
+    await path_selector.close()
 
 
 async def test_a_costly_path_waits_until_a_busy_host_has_tried_local() -> None:
@@ -416,43 +419,43 @@ async def test_a_costly_path_waits_until_a_busy_host_has_tried_local() -> None:
         async def open(self) -> None:
             opened.append(self.name)
 
-    ladder = Ladder([Slow("local"), Costly("punched"), _Scripted("tcp")], Sink())  # type: ignore[list-item]
-    ladder.start()
-    assert (await ladder.wait_best({})).name == "tcp"
+    path_selector = PathSelector([Slow("local"), Costly("punched"), _Scripted("tcp")], Sink())  # type: ignore[list-item]
+    path_selector.start()
+    assert (await path_selector.wait_best({})).name == "tcp"
     for _ in range(40):  # longer than any pause before the first try
         await asyncio.sleep(0.01)
-    assert [status.state for status in ladder.statuses()] == [OPENING, OPENING, UP]
+    assert [status.state for status in path_selector.statuses()] == [OPENING, OPENING, UP]
     tried.set()
-    while ladder.statuses()[1].state == OPENING:
+    while path_selector.statuses()[1].state == OPENING:
         await asyncio.sleep(0)
-    assert [status.state for status in ladder.statuses()] == [UP, IDLE, UP]
+    assert [status.state for status in path_selector.statuses()] == [UP, IDLE, UP]
     assert opened == []
-    await ladder.close()
+    await path_selector.close()
 
 
 async def test_a_path_that_says_that_it_broke_is_opened_again() -> None:
     path = _Scripted("a")
-    ladder = await ladder_of(path)
+    path_selector = await ladder_of(path)
     path.broken.set_result(PathUnavailable("its process ended"))
-    while ladder.statuses()[0].state == UP:
+    while path_selector.statuses()[0].state == UP:
         await asyncio.sleep(0)
     path.broken = asyncio.get_running_loop().create_future()
-    assert (ladder.statuses()[0].state, ladder.statuses()[0].why) == (DOWN, "its process ended")
-    assert (await asyncio.wait_for(ladder.wait_best({}), 60)).name == "a"
-    await ladder.close()
+    assert (path_selector.statuses()[0].state, path_selector.statuses()[0].why) == (DOWN, "its process ended")
+    assert (await asyncio.wait_for(path_selector.wait_best({}), 60)).name == "a"
+    await path_selector.close()
 
 
 async def test_nobody_gives_up_while_the_peer_is_out_of_reach() -> None:
     no_a = PathUnavailable("the cable is cut")
     path = _Scripted("a", *[no_a] * 100)
-    ladder = Ladder([path], Sink())  # type: ignore[list-item]
-    ladder.start()
-    await ladder.wait_settled()
-    ladder.pause()
-    waiting = asyncio.ensure_future(ladder.wait_best({}, grace_s=0.5))
+    path_selector = PathSelector([path], Sink())  # type: ignore[list-item]
+    path_selector.start()
+    await path_selector.wait_settled()
+    path_selector.pause()
+    waiting = asyncio.ensure_future(path_selector.wait_best({}, grace_s=0.5))
     await asyncio.wait((waiting,), timeout=1.0)
     assert not waiting.done()
     path._outcomes.clear()
-    ladder.resume()
+    path_selector.resume()
     assert (await asyncio.wait_for(waiting, 60)).name == "a"
-    await ladder.close()
+    await path_selector.close()

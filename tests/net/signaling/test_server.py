@@ -35,8 +35,8 @@ from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.frames import HEALTH
 from duetlink.net.signaling.limits import Limits
+from duetlink.net.signaling.malformed_requests import MalformedRequests
 from duetlink.net.signaling.server import MailboxServer
-from duetlink.net.signaling.strangers import Strangers
 
 from .conftest import Clock
 
@@ -623,7 +623,7 @@ async def test_what_strangers_send_is_told_as_a_number_only(caplog: pytest.LogCa
 def test_strangers_are_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     clock = Clock()
-    strangers = Strangers(clock)
+    strangers = MalformedRequests(clock)
     for _ in range(12):
         strangers.logger.exception("Error handling request", exc_info=BadStatusLine("rubbish"))
     strangers.tell()
@@ -638,7 +638,7 @@ def test_strangers_are_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_defect_of_the_server_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    Strangers(Clock()).logger.exception("Error handling request", exc_info=ValueError("a defect"))
+    MalformedRequests(Clock()).logger.exception("Error handling request", exc_info=ValueError("a defect"))
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert record.exc_info is not None

@@ -67,14 +67,14 @@ class Ends:
         self.sides = [
             Streams(
                 NoRpc(),  # type: ignore[arg-type]
-                ladder,  # type: ignore[arg-type]
+                path_selector,  # type: ignore[arg-type]
                 NoTickets(),  # type: ignore[arg-type]
                 self.violations.append,
                 lambda direction, size_bytes: None,
                 initiator=initiator,
                 call_timeout_s=call_timeout_s,
             )
-            for initiator, ladder in zip((True, False), self.ladders, strict=True)
+            for initiator, path_selector in zip((True, False), self.ladders, strict=True)
         ]
         self.feeds = [outlet_of(side).feed(0) for side in self.sides]
         self.moved_bytes = 0

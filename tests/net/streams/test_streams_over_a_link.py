@@ -62,7 +62,7 @@ async def test_both_sides_open_streams_and_statistics_count_them(make_pair: Any)
 
 async def cut_tcp(link: Link, far: Link) -> None:
     """Break every connection by which `link` pulls from `far`, and let `tcp` not open again."""
-    path = link.ladder.named("tcp")
+    path = link.path_selector.named("tcp")
 
     async def fail() -> None:
         raise PathUnavailable("the cable was cut")
@@ -75,7 +75,7 @@ async def test_a_stream_goes_on_by_another_path_and_nothing_is_lost(make_pair: A
     one, other = await make_pair(Settings(only=("tcp", "channel")))
     other.streams.on_open("echo", echo)
     for link in (one, other):
-        await link.ladder.wait_settled()
+        await link.path_selector.wait_settled()
     stream = await one.streams.open("echo")
     bodies = [np.random.default_rng(n).integers(0, 256, 300_000, np.uint8) for n in range(12)]
     sending = [asyncio.ensure_future(stream.send(b"", body.data)) for body in bodies]
@@ -87,7 +87,10 @@ async def test_a_stream_goes_on_by_another_path_and_nothing_is_lost(make_pair: A
         assert np.array_equal(np.frombuffer((await stream.receive()).body, np.uint8), body)
     await asyncio.gather(*sending)
     for link in (one, other):
-        assert {path.name: path.state for path in link.ladder.statuses()} == {"tcp": "down", "channel": "up"}
+        assert {path.name: path.state for path in link.path_selector.statuses()} == {
+            "tcp": "down",
+            "channel": "up",
+        }
 
 
 async def test_a_stream_outlives_the_connection(make_pair: Any) -> None:
@@ -96,7 +99,7 @@ async def test_a_stream_outlives_the_connection(make_pair: Any) -> None:
     stream = await one.streams.open("echo")
     for link in (one, other):  # the network is away for a moment
         link.connection_lost("a test")
-        link.ladder.mark_down(link.ladder.named("tcp"), PathUnavailable("a test"))
+        link.path_selector.mark_down(link.path_selector.named("tcp"), PathUnavailable("a test"))
     sending = asyncio.ensure_future(round_trips(stream, [1000, 300_000]))
     for link in (one, other):
         link.connection_restored()
@@ -121,10 +124,10 @@ async def test_a_path_that_says_nothing_is_left_with_more_patience_each_time(
     monkeypatch.setattr("duetlink.net.streams.inlet._SILENT_S", 0.05)
     one, other = await make_pair(Settings(only=("tcp", "channel")))
     for link in (one, other):
-        await link.ladder.wait_settled()
+        await link.path_selector.wait_settled()
     other.streams.on_open("echo", echo)
     for name in ("tcp", "channel"):  # connected, and nothing comes by it
-        path = one.ladder.named(name)
+        path = one.path_selector.named(name)
 
         async def hang(ticket: bytes, take: Any, stop: Any) -> None:
             await asyncio.Event().wait()
@@ -135,7 +138,7 @@ async def test_a_path_that_says_nothing_is_left_with_more_patience_each_time(
         await opening
     assert kept_counts(inlet_of(one.streams))["patience_s"] == 2  # both were found out
     for name in ("tcp", "channel"):
-        del one.ladder.named(name).follow
+        del one.path_selector.named(name).follow
     await round_trips(await one.streams.open("echo"), [10])
 
 

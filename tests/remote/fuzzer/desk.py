@@ -18,14 +18,14 @@ from duetlink.compute.operations.steps import body
 from duetlink.compute.worker.protocol import faults
 from duetlink.compute.worker.room.draws import Draws
 from duetlink.compute.worker.room.interpreter import Interpreter, Unmade
-from duetlink.compute.worker.room.mates import MatesDesk
+from duetlink.compute.worker.room.mates import MatesHandler
 from duetlink.compute.worker.room.progress import Progress
 from duetlink.data import values
 from duetlink.duet.asking.functions.place import fetch, place
 from duetlink.duet.asking.mocks.agreement import Mates, read_answer
 from duetlink.duet.asking.mocks.mock_tensors import plain
 from duetlink.duet.asking.pointers.pointer import Pointer
-from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.pointers.remote_session import RemoteSession
 from duetlink.duet.asking.requests.asking import Question
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.errors import OperationFailed, ProgramDiffers
@@ -34,7 +34,7 @@ from tests.remote.hostile import allowed
 from tests.remote.statements import difference
 
 
-class Desk:
+class CommandHandler:
     """Pointers to an owner's objects, and all that a duet has to work with them."""
 
     def __init__(
@@ -45,8 +45,10 @@ class Desk:
         self._loop = asyncio.new_event_loop()
         self._thread: Any = _Inline(self._loop)
         self._owner = _Owner()
-        self._workbench = Workbench.__new__(Workbench)  # without a catalogue, which a link would fill
-        vars(self._workbench).update(
+        self._remote_session = RemoteSession.__new__(
+            RemoteSession
+        )  # without a catalogue, which a link would fill
+        vars(self._remote_session).update(
             allowed=allowed(),
             revisions=self._revisions,
             rehearsals=SimpleNamespace(shown=self._rehearse),
@@ -58,7 +60,7 @@ class Desk:
             _settings=Settings(mates="off"),  # those in a room
         )
         self._mates = _Mates()
-        self._workbench.program().agreement = self._mates
+        self._remote_session.program().agreement = self._mates
         self.pointers = {name: self.share(real, name, mocks[name]) for name, real in data.items()}
 
     def share(self, obj: Any, name: str, mock: Any) -> Pointer:
@@ -71,7 +73,7 @@ class Desk:
         told = values.summarise(obj)
         asking: Any = self._owner
         info = AssetInfo(name, 1, told.kind, told.detail, told.size_bytes, mock="given")
-        return Pointer(info, asking, self._thread, self._workbench)
+        return Pointer(info, asking, self._thread, self._remote_session)
 
     def close(self) -> None:
         """Let go of the loop."""
@@ -92,11 +94,11 @@ class Desk:
 
     def remote(self, obj: Any) -> Any:
         """As of a duet."""
-        return place(obj, self._workbench)
+        return place(obj, self._remote_session)
 
     def fetch(self, obj: Any) -> Any:
         """As of a duet."""
-        return fetch(obj, self._workbench, "the fuzzer", 10)
+        return fetch(obj, self._remote_session, "the fuzzer", 10)
 
 
 class _Owner:
@@ -145,7 +147,7 @@ class _Mates(Mates):
 
     def __init__(self) -> None:
         super().__init__(None, Settings(), None)  # type: ignore[arg-type]
-        self.desk = MatesDesk()
+        self.desk = MatesHandler()
 
     def _asked(self, program: Program) -> tuple[Any, ...]:
         state = np.random.get_state(), torch.get_rng_state()

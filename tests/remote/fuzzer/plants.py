@@ -17,7 +17,7 @@ from duetlink.compute.operations.steps import program as words
 from duetlink.duet.asking.mocks.echoes import Echoes
 from duetlink.duet.asking.pointers import remote, tensor
 from duetlink.duet.asking.pointers.pointer import Described, Pointer
-from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.pointers.remote_session import RemoteSession
 from duetlink.duet.asking.recording import mock_used, program, recipe
 from duetlink.duet.asking.recording.targets import SharedMemory
 from duetlink.duet.asking.requests.pending_request import PendingRequest
@@ -61,7 +61,7 @@ def _when_it_is_asked(patch: Patch) -> None:
 
         result_or_withdraw = result
 
-    ask = replace_function(patch, Workbench, "ask", lambda *asked: Late(*asked))
+    ask = replace_function(patch, RemoteSession, "ask", lambda *asked: Late(*asked))
 
 
 def _moved_parameters(patch: Patch) -> None:

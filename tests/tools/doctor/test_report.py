@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from duetlink.net.paths.ladder import PathStatus
+from duetlink.net.paths.path_selector import PathStatus
 from duetlink.net.stun.trouble import MAX_FOREIGN, foreign
 from duetlink.tools.doctor.finding import Finding
 from duetlink.tools.doctor.link import link_findings

@@ -17,9 +17,9 @@ from duetlink.compute.worker.kernel.ready import Process, taken
 from duetlink.compute.worker.kernel.result_memory import ResultMemory
 from duetlink.compute.worker.kernel.spawn import BOOTSTRAP, spawn
 from duetlink.compute.worker.protocol import failures
-from duetlink.compute.worker.protocol.desks import DESKS
 from duetlink.compute.worker.protocol.events import EventGate
 from duetlink.compute.worker.protocol.frames import Frame
+from duetlink.compute.worker.protocol.handlers import HANDLERS
 from duetlink.compute.worker.protocol.isolation import Isolation
 from duetlink.compute.worker.protocol.libraries import LIBRARIES
 from duetlink.compute.worker.protocol.limits import Limits
@@ -44,7 +44,7 @@ class Room:
     `ended` is done with the reason, in words for the owner, once the process is gone.
     """
 
-    def __init__(self, desk: str, limits: Limits, on_event: OnEvent) -> None:
+    def __init__(self, handler: str, limits: Limits, on_event: OnEvent) -> None:
         loop = asyncio.get_running_loop()
         self.limits = limits
         self.isolation = Isolation("none", "none", "none", "none", False)
@@ -53,7 +53,7 @@ class Room:
         self._ready: asyncio.Future[dict[str, Any]] = loop.create_future()
         self._on_event = on_event
         self._events = EventGate(loop.time())
-        self._desk, self._began_s = Word(desk), loop.time()
+        self._handler, self._began_s = Word(handler), loop.time()
         self._process: Process | None = None
         self._was_waiting = False  # it was there before it was wanted
         self._channel: Channel | None = None
@@ -68,7 +68,7 @@ class Room:
         cls,
         limits: Limits | None = None,
         *,
-        desk: str = "program",
+        handler: str = "program",
         libraries: Sequence[str] = ("numpy",),
         on_event: OnEvent = lambda name, content: None,
         timeout_s: float = START_TIMEOUT_S,
@@ -77,7 +77,7 @@ class Room:
         """A room that is shut in and waits for commands.
 
         Args:
-            desk: what it is for, one of `DESKS`.
+            desk: what it is for, one of `HANDLERS`.
             libraries: those of `LIBRARIES` that it shall have; what is not installed is left out.
             on_event: called with name and content of what it tells of its progress. Both may be anything.
             bootstrap: the program it is started with, given by tests.
@@ -90,13 +90,13 @@ class Room:
         unknown = [library for library in libraries if library not in LIBRARIES]
         if unknown:
             raise SettingError(f"a room has no {', '.join(unknown)}; there are {', '.join(LIBRARIES)}")
-        if desk not in DESKS and bootstrap == BOOTSTRAP:
-            raise SettingError(f"a room has no desk {desk!r}; there are {', '.join(DESKS)}")
+        if handler not in HANDLERS and bootstrap == BOOTSTRAP:
+            raise SettingError(f"a room has no command handler {handler!r}; there are {', '.join(HANDLERS)}")
         for _ in range(2):
-            worker = cls(desk, limits if limits is not None else Limits(), on_event)
+            worker = cls(handler, limits if limits is not None else Limits(), on_event)
             try:
                 async with asyncio.timeout(timeout_s):
-                    await worker._open(desk, libraries, bootstrap)
+                    await worker._open(handler, libraries, bootstrap)
             except TimeoutError:
                 why = f"the room was not ready after {timeout_s:g} s"
             except (WorkerUnavailable, RemoteProtocolError) as error:
@@ -105,12 +105,12 @@ class Room:
                 await worker._give_up("its start was given up")
                 raise
             else:
-                emit(RoomStarted(worker._desk, worker._age_s))
+                emit(RoomStarted(worker._handler, worker._age_s))
                 return worker
             await worker._give_up(why)
             if not worker._was_killed_waiting():
                 break
-        emit(RoomRefused(worker._desk, worker._age_s))
+        emit(RoomRefused(worker._handler, worker._age_s))
         refusal = WorkerUnavailable(why)
         refusal.add_note(worker.last_words)
         raise refusal
@@ -202,13 +202,13 @@ class Room:
 
     # -- the process -----------------------------------------------------------------------------------------
 
-    async def _open(self, desk: str, libraries: Sequence[str], bootstrap: str) -> None:
+    async def _open(self, handler: str, libraries: Sequence[str], bootstrap: str) -> None:
         found = await taken(bootstrap)
         self._was_waiting = found is not None
         self._process, sock = found or await spawn(bootstrap, self.limits.threads)
         self._channel = Channel(sock, self._heard, self._cut)
         self._watching = asyncio.ensure_future(self._watch(self._process, self._channel))
-        start = {"desk": desk, "libraries": list(libraries), "limits": asdict(self.limits)}
+        start = {"handler": handler, "libraries": list(libraries), "limits": asdict(self.limits)}
         self._send({"start": start})
         ready = await self._ready
         self.isolation = Isolation.from_wire(ready)
@@ -228,7 +228,9 @@ class Room:
         channel.drain()
         self._end(endings.of_status(status, bytes(self._errors), self.limits))
         assert self._ending is not None
-        emit(RoomEnded(self._desk, self._age_s, limit=self._ending.is_limit, killed=self._ending.is_killed))
+        emit(
+            RoomEnded(self._handler, self._age_s, limit=self._ending.is_limit, killed=self._ending.is_killed)
+        )
         self.ended.set_result(self._ending.why)
 
     async def _collect_errors(self, stderr: asyncio.StreamReader) -> None:

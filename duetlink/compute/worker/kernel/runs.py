@@ -23,12 +23,12 @@ _LIBRARIES = tuple(library for library in libraries.LIBRARIES if library not in 
 
 async def opened(limits: Limits, on_event: OnEvent = lambda name, content: None) -> Room:
     """A room for a program, to be closed by the caller. Raises WorkerUnavailable."""
-    return await Room.start(limits, desk="program", libraries=_LIBRARIES, on_event=on_event)
+    return await Room.start(limits, handler="program", libraries=_LIBRARIES, on_event=on_event)
 
 
 async def of_mates(limits: Limits) -> Room:
     """A room that runs programs on mates of mocks, to be closed by the caller. Raises WorkerUnavailable."""
-    return await Room.start(limits, desk="mates", libraries=_LIBRARIES)
+    return await Room.start(limits, handler="mates", libraries=_LIBRARIES)
 
 
 async def map_mock(room: Room, name: str, revision: int, fd: int, size_bytes: int) -> None:
@@ -38,7 +38,7 @@ async def map_mock(room: Room, name: str, revision: int, fd: int, size_bytes: in
 
 
 async def ask_mates(room: Room, program: Program) -> Made | Fault:
-    """What a program makes of each kind of mates of the mocks that it names; see `MatesDesk`. Raises as
+    """What a program makes of each kind of mates of the mocks that it names; see `MatesHandler`. Raises as
     `run`.
     """
     reply = await _asked(room, program, "ask", {})

@@ -18,7 +18,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from duetlink.compute.worker.protocol import desks, libraries, memory
+from duetlink.compute.worker.protocol import handlers
+from duetlink.compute.worker.protocol import libraries, memory
 from duetlink.compute.worker.protocol.frames import Frame
 from duetlink.compute.worker.protocol.isolation import Isolation
 from duetlink.compute.worker.protocol.limits import Limits
@@ -29,7 +30,7 @@ from duetlink.errors import ExtensionFailed
 from duetlink.extensions import shared_extensions
 
 Work = Callable[[], None]
-Ready = tuple[desks.Desk, Isolation, list[str]]  # and which libraries there are
+Ready = tuple[handlers.CommandHandler, Isolation, list[str]]  # and which libraries there are
 
 
 def main(fd: int, *, ahead: bool = False) -> None:
@@ -64,9 +65,9 @@ def serving(fd: int, ready: Callable[[dict[str, Any]], Ready]) -> Iterator[Work]
     console = Console(fd)
     status = 1
     try:
-        desk = _start(console, ready)
+        handler = _start(console, ready)
         while True:
-            yield from _serving(console, desk, console.receive())
+            yield from _serving(console, handler, console.receive())
     except KernelGone:
         status = 0
     except BaseException:
@@ -75,10 +76,10 @@ def serving(fd: int, ready: Callable[[dict[str, Any]], Ready]) -> Iterator[Work]
     os._exit(status)
 
 
-def _start(console: Console, ready: Callable[[dict[str, Any]], Ready]) -> desks.Desk:
+def _start(console: Console, ready: Callable[[dict[str, Any]], Ready]) -> handlers.CommandHandler:
     start = console.receive().header["start"]
     try:
-        desk, isolation, loaded = ready(start)
+        handler, isolation, loaded = ready(start)
     except Exception as error:
         traceback.print_exc()
         # of a package that is installed here, and not of any data
@@ -87,35 +88,35 @@ def _start(console: Console, ready: Callable[[dict[str, Any]], Ready]) -> desks.
         os._exit(1)
     memory.made_by(console.want)
     console.send({"ready": isolation.to_wire() | {"libraries": loaded, "extensions": shared_extensions()}})
-    return desk
+    return handler
 
 
 def made_ready(start: dict[str, Any], loaded: list[str], lockdown: Lockdown, used_bytes: int | None) -> Ready:
     """The desk that is wanted, in a process that can do nothing but compute from here on. `used_bytes` is the
     memory that it was forked with; None: it was not forked.
     """
-    kind, limits = desks.DESKS[start["desk"]], Limits(**start["limits"])
+    kind, limits = handlers.HANDLERS[start["handler"]], Limits(**start["limits"])
     registered()  # value types of other packages, while they can be imported
-    desk = desks.make(kind)
+    handler = handlers.make(kind)
     if used_bytes is not None:
         libraries.set_threads(loaded, limits.threads)
     loaded = [name for name in loaded if name == "numpy" or name in start["libraries"]]  # what it is given
     functions = libraries.functions_of(loaded)
     isolation = lockdown.complete(limits, functions, runs_code=kind.runs_code, forked_bytes=used_bytes)
     libraries.settle(loaded, limits.threads)
-    return desk, isolation, loaded
+    return handler, isolation, loaded
 
 
-def _serving(console: Console, desk: desks.Desk, frame: Frame) -> Iterator[Work]:
+def _serving(console: Console, handler: handlers.CommandHandler, frame: Frame) -> Iterator[Work]:
     number = frame.header["call"]
     try:
         try:
-            answer = desk.handle(frame.header["command"], frame.content, frame.fds, console.emit)
+            answer = handler.handle(frame.header["command"], frame.content, frame.fds, console.emit)
         finally:
             for fd in frame.fds:
                 with contextlib.suppress(OSError):
                     os.close(fd)
-        if isinstance(answer, desks.Outside):
+        if isinstance(answer, handlers.Outside):
             yield answer.work
             answer = answer.answer()
         console.reply(number, *answer)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from duetlink.compute.worker.protocol.desks import Answer, Emit
+from duetlink.compute.worker.protocol.handlers import Answer, Emit
 from duetlink.compute.worker.protocol.memory import map_sealed
 from duetlink.data import values
 from duetlink.data.values.touch import touch
 from duetlink.errors import RemoteProtocolError
 
 
-class DecodingDesk:
+class DecodingHandler:
     """Tries one body after the other."""
 
     def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer:
@@ -31,5 +31,5 @@ class DecodingDesk:
         asked = json.loads(content)
         (fd,) = fds
         body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
-        touch(values.decode(body, room=values.Room(asked["room_bytes"])))
+        touch(values.decode(body, room=values.DecodeBudget(asked["room_bytes"])))
         return b"", ()

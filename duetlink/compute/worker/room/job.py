@@ -15,7 +15,7 @@ from duetlink.compute.operations.function import decode, parse_call
 from duetlink.compute.privacy import meter
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.worker.protocol import answers
-from duetlink.compute.worker.protocol.desks import Answer, Emit, Outside
+from duetlink.compute.worker.protocol.handlers import Answer, Emit, Outside
 from duetlink.compute.worker.protocol.memory import map_sealed
 from duetlink.compute.worker.room.console import KernelGone
 from duetlink.compute.worker.room.output import printed
@@ -29,7 +29,7 @@ _MAX_TRACEBACK = 20_000  # characters
 _MOST_KINDS = 20
 
 
-class JobDesk:
+class JobHandler:
     """Runs one function: its inputs come first, then its text and its call."""
 
     def __init__(self) -> None:

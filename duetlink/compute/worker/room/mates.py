@@ -16,9 +16,9 @@ from duetlink.compute.mocks.mates import KINDS, Constant, mate
 from duetlink.compute.operations.steps import body as wire
 from duetlink.compute.operations.steps.program import ASSET, VALUE
 from duetlink.compute.worker.protocol import answers, faults
-from duetlink.compute.worker.protocol.desks import Answer, Emit
 from duetlink.compute.worker.protocol.faults import Fault
 from duetlink.compute.worker.protocol.groups import EVERYBODY
+from duetlink.compute.worker.protocol.handlers import Answer, Emit
 from duetlink.compute.worker.protocol.memory import map_sealed
 from duetlink.compute.worker.room.draws import Draws
 from duetlink.compute.worker.room.interpreter import Interpreter, Unmade
@@ -39,7 +39,7 @@ class _Made(NamedTuple):
     bodies: dict[str, bytes]  # by kind
 
 
-class MatesDesk:
+class MatesHandler:
     """Commands of the kernel: mocks first, then one program after the other."""
 
     def __init__(self) -> None:

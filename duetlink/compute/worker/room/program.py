@@ -38,7 +38,7 @@ from duetlink.errors import (
 )
 
 
-class ProgramDesk:
+class ProgramHandler:
     """Commands of the owner's kernel. It has no objects before a program is run, and runs one: at once, or
     first up to a step whose result is frozen for later rooms, and then to the end. Where the kernel says so,
     it goes on with a longer program, which begins with all that was run.

@@ -22,7 +22,8 @@ import traceback
 from collections.abc import Iterator
 
 from duetlink.compute.operations.steps import body
-from duetlink.compute.worker.protocol import desks, libraries
+from duetlink.compute.worker.protocol import handlers
+from duetlink.compute.worker.protocol import libraries
 from duetlink.compute.worker.room import child, huge_pages, program
 from duetlink.compute.worker.room.console import Console, KernelGone
 from duetlink.compute.worker.room.draws import Draws, seed_by_system
@@ -101,7 +102,7 @@ class _Trial:
 
 
 def _import_more(loaded: list[str]) -> None:
-    for kind in desks.DESKS.values():
+    for kind in handlers.HANDLERS.values():
         importlib.import_module(kind.module)
     for module in pkgutil.walk_packages(values.__path__, "duetlink.data.values."):
         with contextlib.suppress(ImportError):

@@ -28,7 +28,7 @@ _MOST_EXPONENT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class FixedPointFormat:
     """How some blocks of an array become integers. Equal at all members.
 
     Attributes:
@@ -48,7 +48,7 @@ class Lane:
     exact: bool
 
     @classmethod
-    def lossless(cls, spans: Spans, element: Element, items: int, members: int) -> Lane | None:
+    def lossless(cls, spans: Spans, element: Element, items: int, members: int) -> FixedPointFormat | None:
         """Integers for the blocks whose sums are proven to be those of floats; None if that saves little.
 
         Of the widths, the one with which all blocks together take the fewest bytes.
@@ -71,7 +71,7 @@ class Lane:
         return cls(element, best[1], members, steps, best[2], True)
 
     @classmethod
-    def lossy(cls, spans: Spans, element: Element, members: int, width_bytes: int) -> Lane:
+    def lossy(cls, spans: Spans, element: Element, members: int, width_bytes: int) -> FixedPointFormat:
         """Integers of that width for all blocks but the special ones."""
         headroom = (members - 1).bit_length()
         top = np.where(spans.top == NONE, 0, spans.top.astype(np.int32))

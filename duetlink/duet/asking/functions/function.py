@@ -20,7 +20,7 @@ from duetlink.duet.objects.asset import AssetInfo
 from duetlink.errors import UnsupportedValue
 
 if TYPE_CHECKING:
-    from duetlink.duet.asking.pointers.workbench import Workbench
+    from duetlink.duet.asking.pointers.remote_session import RemoteSession
 
 
 class Function:
@@ -30,8 +30,8 @@ class Function:
     one that cannot be sent; the message names what is in the way. It is made of a function, or of its source.
     """
 
-    def __init__(self, function: Any, workbench: Workbench) -> None:
-        self._workbench = workbench
+    def __init__(self, function: Any, remote_session: RemoteSession) -> None:
+        self._remote_session = remote_session
         if isinstance(function, Source):
             self._source = function
             return
@@ -51,7 +51,7 @@ class Function:
             NoMock: an asset has none.
             Exception: whatever the function raises, with its traceback.
         """
-        taken = Arguments(self._workbench)
+        taken = Arguments(self._remote_session)
         call = written(taken, arguments, keywords)
         theirs = tuple(map(mocks_of, arguments))
         theirs_by_name = {name: mocks_of(argument) for name, argument in keywords.items()}
@@ -59,7 +59,7 @@ class Function:
         submission = Submission(
             self._source.name, self._source.text, call, tuple(taken.inputs), mock, shown=tuple(taken.shown)
         )
-        return LocalCall(submission, self._workbench)
+        return LocalCall(submission, self._remote_session)
 
     def __repr__(self) -> str:
         return f"<function {self._source.name}, to be run at the owner: call it to run it on mocks>"
@@ -70,9 +70,9 @@ class LocalCall:
     the real data.
     """
 
-    def __init__(self, submission: Submission, workbench: Workbench) -> None:
+    def __init__(self, submission: Submission, remote_session: RemoteSession) -> None:
         self._submission = submission
-        self._workbench = workbench
+        self._remote_session = remote_session
 
     @property
     def mock(self) -> Any:
@@ -105,10 +105,10 @@ class LocalCall:
             raise UnsupportedValue(
                 f"{self._submission.name} has to return what can travel: {error}"
             ) from error
-        thread, asking = self._workbench.connected()
+        thread, asking = self._remote_session.connected()
         info = AssetInfo(f"{self._submission.name}(…)", 0, summary.kind, summary.detail, 0)
         submission = dataclasses.replace(self._submission, claim=None if dp is None else Claim(*dp))
-        check = functools.partial(self._workbench.rehearsals.check, *submission.shown)
+        check = functools.partial(self._remote_session.rehearsals.check, *submission.shown)
         question = functools.partial(
             Question,
             info,

@@ -13,25 +13,25 @@ from duetlink.duet.asking.functions.function import Function
 from duetlink.duet.asking.functions.private_training import RemoteTraining
 from duetlink.duet.asking.pointers.asked import Asked
 from duetlink.duet.asking.pointers.library import RemoteFunction, RemoteLibrary
-from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.pointers.remote_session import RemoteSession
 from duetlink.duet.asking.recording.program import is_remote
 
 
-def place(obj: Any, workbench: Workbench) -> Any:
+def place(obj: Any, remote_session: RemoteSession) -> Any:
     """The counterpart of `obj` at the owner: see Duet.remote."""
     if isinstance(obj, ModuleType):
-        workbench.load()
-        return RemoteLibrary(obj, workbench)
+        remote_session.load()
+        return RemoteLibrary(obj, remote_session)
     if is_remote(obj) or isinstance(obj, Function):
         return obj
     if isinstance(obj, (FunctionType, MethodType, BuiltinFunctionType)):
-        workbench.load()
-        if workbench.allowed.name_of(obj) is not None:
-            return RemoteFunction(obj, workbench)
-        return Function(obj, workbench)
+        remote_session.load()
+        if remote_session.allowed.name_of(obj) is not None:
+            return RemoteFunction(obj, remote_session)
+        return Function(obj, remote_session)
     if hasattr(type(obj), "as_function"):  # of its class: a frame may have a column of any name
-        return RemoteTraining(obj, workbench)
-    program = workbench.program()
+        return RemoteTraining(obj, remote_session)
+    program = remote_session.program()
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(obj, torch.nn.Module):
         from duetlink.duet.asking.pointers.tensor import place_module
@@ -49,19 +49,19 @@ def place(obj: Any, workbench: Workbench) -> Any:
     return program.wrap(_own(obj), id_, PUBLIC)
 
 
-def fetch(obj: Any, workbench: Workbench, reason: str, timeout_s: float | None) -> Any:
+def fetch(obj: Any, remote_session: RemoteSession, reason: str, timeout_s: float | None) -> Any:
     """What the pointers in `obj` point to, by one request: see Duet.fetch."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(obj, torch.nn.Module):
         from duetlink.duet.asking.pointers.tensor import fetched_module
 
-        return fetched_module(obj, lambda state: fetch(state, workbench, reason, timeout_s))
+        return fetched_module(obj, lambda state: fetch(state, remote_session, reason, timeout_s))
     if isinstance(obj, Asked) or is_remote(obj):
         return obj.get(reason=reason, timeout_s=timeout_s)
     if isinstance(obj, (list, tuple)) and _holds_pointers(obj):
-        fetched = workbench.program().held(obj).get(reason=reason, timeout_s=timeout_s)
+        fetched = remote_session.program().held(obj).get(reason=reason, timeout_s=timeout_s)
         return type(obj)(*fetched) if hasattr(obj, "_fields") else fetched  # a named tuple
-    return place(obj, workbench).get(reason=reason, timeout_s=timeout_s)
+    return place(obj, remote_session).get(reason=reason, timeout_s=timeout_s)
 
 
 def _holds_pointers(obj: Any) -> bool:

@@ -12,7 +12,7 @@ from duetlink.duet.asking.functions.function import Function, LocalCall
 from duetlink.duet.asking.functions.source import Source
 
 if TYPE_CHECKING:
-    from duetlink.duet.asking.pointers.workbench import Workbench
+    from duetlink.duet.asking.pointers.remote_session import RemoteSession
 
 _NAME = "train"
 
@@ -27,9 +27,9 @@ class Training(Protocol):
 class RemoteTraining:
     """The counterpart of a private training at the owner. The model that is here stays as it is."""
 
-    def __init__(self, training: Training, workbench: Workbench) -> None:
+    def __init__(self, training: Training, remote_session: RemoteSession) -> None:
         self._training = training
-        self._workbench = workbench
+        self._remote_session = remote_session
 
     def fit(self, x: Any, y: Any, *, epochs: int = 1) -> LocalCall:
         """Train on mocks here at once, and return what can be submitted: `.submit(reason, dp=(epsilon,
@@ -47,7 +47,7 @@ class RemoteTraining:
         check_source(_NAME, text)
         check_letters(_NAME, text)
         code = compile(text, f"<{_NAME}>", "exec", dont_inherit=True)
-        return Function(Source(_NAME, text, code), self._workbench)(x, y, weights)
+        return Function(Source(_NAME, text, code), self._remote_session)(x, y, weights)
 
     def __repr__(self) -> str:
         return "<a private training at the owner: fit(x, y) runs it on mocks, and can be submitted>"

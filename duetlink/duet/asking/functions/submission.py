@@ -26,7 +26,7 @@ from duetlink.net.link.link import Link
 
 if TYPE_CHECKING:
     from duetlink.duet.asking.mocks.rehearsal import ShownResult
-    from duetlink.duet.asking.pointers.workbench import Workbench
+    from duetlink.duet.asking.pointers.remote_session import RemoteSession
 
 MAX_VALUE_BYTES = 64 * 1024 * 1024  # of one argument that is a value of this side's
 _INLINE_BYTES = 256 * 1024  # of one; a larger one is pulled by the owner
@@ -47,8 +47,8 @@ class Value:
 class Arguments:
     """Takes arguments apart into a call, as JSON, and inputs."""
 
-    def __init__(self, workbench: Workbench) -> None:
-        self._workbench = workbench
+    def __init__(self, remote_session: RemoteSession) -> None:
+        self._remote_session = remote_session
         self.inputs: list[Any] = []  # pointers to assets, programs that make results, and values
         self.shown: list[ShownResult] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
@@ -77,16 +77,16 @@ class Arguments:
 
     def _pointer(self, pointer: Any) -> list[int]:
         if isinstance(pointer, Pointer):
-            if pointer._workbench is not self._workbench:
+            if pointer._remote_session is not self._remote_session:
                 raise OperationRefused(
                     f"{pointer!r} belongs to another duet; what two owners have meets here, after get()"
                 )
             return self._input(pointer, ("asset", pointer._info.name, pointer._info.revision))
-        if pointer._program is not self._workbench.program():
+        if pointer._program is not self._remote_session.program():
             raise OperationRefused(f"{pointer!r} belongs to another duet")
         program = pointer._program.asked(pointer._id)
         if ("result", program.digest) not in self._numbers:
-            shown = self._workbench.shown(pointer, program)
+            shown = self._remote_session.shown(pointer, program)
             self.shown += [] if shown is None else [shown]
         return self._input(program, ("result", program.digest))
 
@@ -165,7 +165,7 @@ class Submission:
                         part.value.body = input_.body
                         continue
                     outgoing = await asyncio.to_thread(Outgoing, [memoryview(input_.body)], len(input_.body))
-                    best = link.ladder.best
+                    best = link.path_selector.best
                     offers.append(await link.exports.offer("argument", outgoing, best.name if best else ""))
                     part.value.offer.CopyFrom(offers[-1])
             yield sent
@@ -181,7 +181,7 @@ def mocks_of(argument: Any) -> Any:
     if kind in PLAIN:
         return argument
     if isinstance(argument, Pointer):
-        return _copied(argument._workbench.mock(argument._info))
+        return _copied(argument._remote_session.mock(argument._info))
     if is_remote(argument):
         return _copied(argument.mock)
     if kind in (tuple, list):

@@ -192,7 +192,7 @@ class Mates:
 
 
 def read_answer(answer: Any) -> Answer:
-    """One of those that `MatesDesk.answers` gives."""
+    """One of those that `MatesHandler.answers` gives."""
     fault, value = answer
     if fault is None:
         return value

@@ -23,7 +23,7 @@ CHECKED = "a program is checked on its mock"
 Key = tuple[str, int]  # name and revision
 
 
-class Grip:
+class RevisionHandle:
     """All pointers to one revision hold the same one: it dies with the last of them."""
 
     __slots__ = ("__weakref__",)
@@ -39,7 +39,7 @@ class Revision:
         self.mock: tuple[Any] | None = None  # None: it has not been fetched
         self.unaltered: Unaltered | None = None  # the same mock; None: it could not be kept
         self.hidden: int | None = None  # the mask of its sizes, likewise
-        self.grip: weakref.ref[Grip] | None = None
+        self.grip: weakref.ref[RevisionHandle] | None = None
 
 
 class Pin(NamedTuple):
@@ -81,13 +81,13 @@ class Revisions:
         with self._lock:
             return self._find(info)
 
-    def hold(self, info: AssetInfo) -> Grip:
+    def hold(self, info: AssetInfo) -> RevisionHandle:
         """What a pointer to a revision keeps for as long as it lives."""
         with self._lock:
             revision = self._find(info)
             grip = revision.grip() if revision.grip is not None else None
             if grip is None:
-                grip, number = Grip(), next(self._numbers)
+                grip, number = RevisionHandle(), next(self._numbers)
                 revision.grip = weakref.ref(grip, partial(self._dropped, revision, number))
                 self._catalogue.holdings.keep(revision.held, POINTED_TO, number)
             return grip
@@ -152,7 +152,7 @@ class Revisions:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and all of this is gone
                 self._loop.call_soon_threadsafe(call, *arguments)
 
-    def _dropped(self, revision: Revision, number: int, grip: weakref.ref[Grip]) -> None:
+    def _dropped(self, revision: Revision, number: int, grip: weakref.ref[RevisionHandle]) -> None:
         self._soon(self._let_go, revision, POINTED_TO, number)
 
     def _let_go(self, revision: Revision, reason: str, by: int | None = None) -> None:

@@ -14,7 +14,7 @@ from duetlink.duet.asking.grammar.formula_text import constraints
 from duetlink.duet.asking.grammar.syntax_tree import has_rows, placed
 from duetlink.duet.asking.pointers.asked import Asked
 from duetlink.duet.asking.pointers.remote import Remote
-from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.pointers.remote_session import RemoteSession
 from duetlink.duet.asking.recording.program import Program, is_remote
 from duetlink.errors import OperationRefused
 
@@ -35,9 +35,9 @@ def is_by_formula(found: Any) -> bool:
 class FormulaModels:
     """Makes models of one class by a formula."""
 
-    def __init__(self, kind: type, workbench: Workbench) -> None:
+    def __init__(self, kind: type, remote_session: RemoteSession) -> None:
         self._kind = kind
-        self._workbench = workbench
+        self._remote_session = remote_session
 
     def __call__(self, *arguments: Any, **keywords: Any) -> OfFormula:
         """As the `from_formula` of the class, mostly `formula, data, subset=None`. `data` is a pointer to a
@@ -47,7 +47,7 @@ class FormulaModels:
             OperationRefused: the formula is not known here, or nobody has said which levels a factor has;
                 the message says what to do.
         """
-        program = self._workbench.program()
+        program = self._remote_session.program()
         name = program.allowed.name_of(self._kind)
         if name is None or self._kind.__name__ not in _KNOWN:
             raise OperationRefused(
@@ -161,16 +161,16 @@ def _frame(program: Program, data: Any) -> Any:
 class FormulaMatrices:
     """patsy's `dmatrices` and `dmatrix`, of a pointer to a frame."""
 
-    def __init__(self, name: str, workbench: Workbench) -> None:
+    def __init__(self, name: str, remote_session: RemoteSession) -> None:
         self._name = name
-        self._workbench = workbench
+        self._remote_session = remote_session
 
     def __call__(self, formula: str, data: Any, **options: Any) -> Any:
         """Pointers to frames, both sides or the right one: `return_type="dataframe"`.
 
         Raises: as FormulaModels.__call__.
         """
-        program = self._workbench.program()
+        program = self._remote_session.program()
         caller = sys._getframe(1)
         variables = ChainMap(dict(caller.f_locals), caller.f_globals)
         for option, value in options.items():

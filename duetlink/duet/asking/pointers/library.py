@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from duetlink.duet.asking.pointers.formula_model import FormulaMatrices, FormulaModels, is_by_formula
-from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.pointers.remote_session import RemoteSession
 from duetlink.errors import OperationRefused
 
 _HARMLESS = (int, float, complex, str, type(None))  # what they are is no data
@@ -46,9 +46,9 @@ class Unlisted:
 class RemoteLibrary:
     """The functions and classes of a module, or of an object in it, that may be called on private data."""
 
-    def __init__(self, module: Any, workbench: Workbench, name: str = "") -> None:
+    def __init__(self, module: Any, remote_session: RemoteSession, name: str = "") -> None:
         self._module = module
-        self._workbench = workbench
+        self._remote_session = remote_session
         self._name = name or module.__name__
 
     def __getattr__(self, name: str) -> Any:
@@ -56,21 +56,21 @@ class RemoteLibrary:
             raise AttributeError(name)
         found = getattr(self._module, name)  # raises what the module itself would
         if isinstance(found, ModuleType):
-            return RemoteLibrary(found, self._workbench)
+            return RemoteLibrary(found, self._remote_session)
         if is_by_formula(found):
-            return FormulaModels(found.__self__, self._workbench)
+            return FormulaModels(found.__self__, self._remote_session)
         if self._module.__name__ == "patsy" and name in ("dmatrices", "dmatrix"):
-            return FormulaMatrices(name, self._workbench)
-        allowed = self._workbench.allowed
+            return FormulaMatrices(name, self._remote_session)
+        allowed = self._remote_session.allowed
         within = f"{self._name}.{name}"
         if callable(found) and allowed.name_of(plain := inspect.unwrap(found)) == within:
             found = plain  # torch wraps some of its own when an optimiser is used for the first time
         if allowed.constant_name(found) is not None and allowed.names(type(found)):
-            return RemoteConstant(found, self._workbench)
+            return RemoteConstant(found, self._remote_session)
         if allowed.name_of(found) is not None:
-            return RemoteFunction(found, self._workbench)
+            return RemoteFunction(found, self._remote_session)
         if allowed.has_members(within):  # a distribution, of which functions are listed
-            return RemoteLibrary(found, self._workbench, within)
+            return RemoteLibrary(found, self._remote_session, within)
         if allowed.constant_name(found) is not None or isinstance(found, _HARMLESS):
             return found
         if isinstance(found, type) and issubclass(found, BaseException):
@@ -78,7 +78,7 @@ class RemoteLibrary:
         return Unlisted(within)
 
     def __dir__(self) -> list[str]:
-        allowed = self._workbench.allowed
+        allowed = self._remote_session.allowed
         return [
             name
             for name, found in ((name, getattr(self._module, name, None)) for name in dir(self._module))
@@ -95,28 +95,28 @@ class RemoteConstant:
     owner.
     """
 
-    def __init__(self, constant: Any, workbench: Workbench) -> None:
+    def __init__(self, constant: Any, remote_session: RemoteSession) -> None:
         self._constant = constant
-        self._workbench = workbench
+        self._remote_session = remote_session
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
             raise AttributeError(name)
-        constant, workbench = self._constant, self._workbench
+        constant, remote_session = self._constant, self._remote_session
         found = getattr(constant, name)
-        if workbench.allowed.name_of(found) is not None:
-            return RemoteFunction(found, workbench)
-        if workbench.allowed.method(type(constant), name) is None:
+        if remote_session.allowed.name_of(found) is not None:
+            return RemoteFunction(found, remote_session)
+        if remote_session.allowed.method(type(constant), name) is None:
             raise OperationRefused(
-                f"{name!r} of {workbench.allowed.constant_name(constant)} is in no list of what may be done "
-                "with private data; dir() shows what there is"
+                f"{name!r} of {remote_session.allowed.constant_name(constant)} is in no list of what may be "
+                "done with private data; dir() shows what there is"
             )
 
         def call(*arguments: Any, **keywords: Any) -> Any:
             def method(target: Any, *rest: Any, **more: Any) -> Any:
                 return getattr(target, name)(*rest, **more)
 
-            return workbench.program().call(f".{name}", method, (constant, *arguments), keywords)
+            return remote_session.program().call(f".{name}", method, (constant, *arguments), keywords)
 
         return call
 
@@ -126,21 +126,21 @@ class RemoteConstant:
         )
 
     def __dir__(self) -> list[str]:
-        return self._workbench.allowed.names(type(self._constant))
+        return self._remote_session.allowed.names(type(self._constant))
 
     def __repr__(self) -> str:
-        return f"<{self._workbench.allowed.constant_name(self._constant)} at the owner>"
+        return f"<{self._remote_session.allowed.constant_name(self._constant)} at the owner>"
 
 
 class RemoteFunction:
     """A function or class of a library, to be called at the owner."""
 
-    def __init__(self, function: Any, workbench: Workbench) -> None:
+    def __init__(self, function: Any, remote_session: RemoteSession) -> None:
         self._function = function
-        self._workbench = workbench
+        self._remote_session = remote_session
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        program = self._workbench.program()
+        program = self._remote_session.program()
         name = program.allowed.name_of(self._function)
         assert name is not None
         return program.call(name, self._function, arguments, keywords)
@@ -151,10 +151,10 @@ class RemoteFunction:
             raise AttributeError(name)
         found = getattr(self._function, name)
         if is_by_formula(found):
-            return FormulaModels(found.__self__, self._workbench)
-        if self._workbench.allowed.name_of(found) is None:
+            return FormulaModels(found.__self__, self._remote_session)
+        if self._remote_session.allowed.name_of(found) is None:
             return Unlisted(f"{self._function.__module__}.{self._function.__qualname__}.{name}")
-        return RemoteFunction(found, self._workbench)
+        return RemoteFunction(found, self._remote_session)
 
     def __repr__(self) -> str:
         return f"<{self._function.__module__}.{self._function.__qualname__} at the owner>"

@@ -11,7 +11,7 @@ from duetlink.base.wire.text import harmless
 from duetlink.duet.asking.mocks import mock_shown
 from duetlink.duet.asking.pointers.columns import Column, columns_of
 from duetlink.duet.asking.pointers.remote import Remote
-from duetlink.duet.asking.pointers.workbench import Workbench
+from duetlink.duet.asking.pointers.remote_session import RemoteSession
 from duetlink.duet.asking.recording.program import Program
 from duetlink.duet.asking.requests.asking import Asking, Question
 from duetlink.duet.asking.requests.pending_request import PendingRequest
@@ -117,12 +117,14 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
     results, which `get` asks for as well.
     """
 
-    def __init__(self, info: AssetInfo, asking: Asking, thread: LoopThread, workbench: Workbench) -> None:
+    def __init__(
+        self, info: AssetInfo, asking: Asking, thread: LoopThread, remote_session: RemoteSession
+    ) -> None:
         Described.__init__(self, info)
         self._asking = asking
         self._thread = thread
-        self._workbench = workbench
-        self._grip = workbench.revisions.hold(info)
+        self._remote_session = remote_session
+        self._grip = remote_session.revisions.hold(info)
 
     @property
     def duet(self) -> Described:
@@ -133,13 +135,13 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
 
     @property
     def _state(self) -> tuple[Program, Any, int]:  # type: ignore[override]
-        mock = self._workbench.mock(self._info)
-        program = self._workbench.program()
+        mock = self._remote_session.mock(self._info)
+        program = self._remote_session.program()
         return program, mock, program.asset(self._info.name, self._info.revision, mock)
 
     @property
     def _hidden(self) -> int:  # type: ignore[override]
-        return self._workbench.hidden(self._info)
+        return self._remote_session.hidden(self._info)
 
     def __getattr__(self, name: str) -> Any:
         if (name.startswith("_") and name not in ("__dataframe__", "_typ")) or not self._info.mock:
@@ -159,7 +161,7 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
         title = Described.__repr__(self)
         if not self._info.mock:
             return f"{title[:-1]}; no mock, so that only .get(reason=…) works>"
-        mock = self._workbench.glance([self._info])[0]
+        mock = self._remote_session.glance([self._info])[0]
         if mock is None:
             return title
         columns = columns_of(mock)
@@ -169,7 +171,7 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
 
     def _repr_html_(self) -> str:
         shown = Described._repr_html_(self)
-        mock = self._workbench.glance([self._info])[0]
+        mock = self._remote_session.glance([self._info])[0]
         if mock is None:
             return f"<div>{shown}{_next_step(self._info)}</div>"
         columns = columns_of(mock)
@@ -196,7 +198,7 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
             OperationRefused: labels that this side has of a mock were given a name.
         """
         if self._info.mock:
-            self._workbench.program().echoes.check_lent()
+            self._remote_session.program().echoes.check_lent()
         question = partial(Question, self._info, reason, expires_s=expires_s or 0.0)
         return PendingRequest(question, self._asking, self._thread)
 

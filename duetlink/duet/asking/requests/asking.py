@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
-from duetlink.base.again import again
 from duetlink.base.events import Sink
+from duetlink.base.reraise import reraise
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.canonical import Program
@@ -134,7 +134,7 @@ class Asking:
         self._closed, self._closed_words = error, words
         for question in self._open.values():
             if not question.answered.done():
-                question.answered.set_exception(again(error))
+                question.answered.set_exception(reraise(error))
                 question.answered.exception()
 
     @property
@@ -201,7 +201,7 @@ class Asking:
         if link is None:
             raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
         asset = question.asset
-        best = link.ladder.best
+        best = link.path_selector.best
         # before the call: the answer may overtake the coroutine that waits for the call's reply
         self._open[question.request_id] = question
         try:
@@ -246,7 +246,7 @@ class Asking:
             question.record.name, answer.offer, self._settings.max_value_bytes, started
         )
         # away from the loop: building a large frame takes a while
-        room = values.Room(self._settings.max_value_bytes)
+        room = values.DecodeBudget(self._settings.max_value_bytes)
         return await asyncio.to_thread(values.decode, body, room=room)
 
     async def _hear(self, answer: pb.Answer) -> pb.Done:

@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from duetlink.base.again import again
+from duetlink.base.reraise import reraise
 from duetlink.base.runtime.off_loop import off_loop
 from duetlink.errors import (
     DuetError,
@@ -34,11 +34,11 @@ from duetlink.groups.collectives.execution.ahead import Ahead
 from duetlink.groups.collectives.execution.frame import Abort, Called, Cause, Piece
 from duetlink.groups.collectives.execution.messages import Messages
 from duetlink.groups.collectives.execution.names import Names
+from duetlink.groups.collectives.execution.notices import Notices
 from duetlink.groups.collectives.execution.operation import Operation
+from duetlink.groups.collectives.execution.schedule_run import ScheduleRun
 from duetlink.groups.collectives.execution.spare_memory import SpareMemory
-from duetlink.groups.collectives.execution.telling import Telling
 from duetlink.groups.collectives.execution.waiting import Waiting
-from duetlink.groups.collectives.execution.walk import Walk
 from duetlink.groups.collectives.execution.work import Work
 from duetlink.groups.links.transport import Message, Transport
 
@@ -86,7 +86,7 @@ class Engine:
         self.messages = Messages(self.rank, transport.send, self._check)
         loop = asyncio.get_running_loop()
         self._readers = [loop.create_task(self._read(rank)) for rank in others]
-        self._telling = Telling(transport, others)
+        self._telling = Notices(transport, others)
 
     @property
     def awaited(self) -> tuple[int, ...]:
@@ -180,7 +180,7 @@ class Engine:
             root = work.operation.root
             if self._alone and root is not None and root != self.rank:
                 self._telling.tell(root, self._called(work.operation))
-            await (Walk(self, work).run() if work.walk is None else work.walk(work))
+            await (ScheduleRun(self, work).run() if work.walk is None else work.walk(work))
             for rank, ahead in self._ahead.items():
                 if ahead.has_pieces(self.completed):
                     self._differ(rank, self.completed)
@@ -198,7 +198,7 @@ class Engine:
                 self.abandon(work.operation.text, error)
             elif self.broken is not None and self._woken and task.uncancel() <= cancelled_before:
                 # not somebody's wish, but how this engine woke the operation
-                raise again(self.broken) from None
+                raise reraise(self.broken) from None
             raise
         finally:
             self._spare.trim()
@@ -334,7 +334,7 @@ class Engine:
 
     def _check(self) -> None:
         if self.broken is not None:
-            raise again(self.broken)
+            raise reraise(self.broken)
 
     def abandon(self, call: str, error: BaseException | str) -> None:
         """End this epoch's operations, here and everywhere, because of what a call has met."""

@@ -32,7 +32,7 @@ class SendTo(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class ReceivedOffer:
     """An offer that has been received: answer it with `accept` or `refuse`."""
 
     of: int
@@ -67,9 +67,9 @@ class _Landing:
 class _Wish:
     of: int | None
     tag: int
-    future: asyncio.Future[Letter]
+    future: asyncio.Future[ReceivedOffer]
 
-    def fits(self, letter: Letter) -> bool:
+    def fits(self, letter: ReceivedOffer) -> bool:
         return self.tag == letter.offer.tag and self.of in (None, letter.of) and not self.future.done()
 
 
@@ -81,8 +81,8 @@ class Messages:
         self._send = send
         self._check = check
         self._numbers = itertools.count()
-        self._waiting: dict[int, list[Letter]] = {}
-        self._arrivals: list[Letter] = []  # the same letters, in the order of their arrival
+        self._waiting: dict[int, list[ReceivedOffer]] = {}
+        self._arrivals: list[ReceivedOffer] = []  # the same letters, in the order of their arrival
         self._wishes: list[_Wish] = []
         self._answers: dict[tuple[int, int], asyncio.Future[bool]] = {}
         self._landings: dict[tuple[int, int], _Landing] = {}
@@ -128,7 +128,7 @@ class Messages:
         finally:
             del self._answers[key]
 
-    async def receive(self, of: int | None, tag: int) -> Letter:
+    async def receive(self, of: int | None, tag: int) -> ReceivedOffer:
         """The next letter with that tag, of that member or of any.
 
         A small one that had arrived is there also after the epoch's end: its sender may have left since.
@@ -150,7 +150,7 @@ class Messages:
             with contextlib.suppress(ValueError):
                 self._wishes.remove(wish)
 
-    async def accept(self, letter: Letter, into: memoryview, moved: Moved | None = None) -> None:
+    async def accept(self, letter: ReceivedOffer, into: memoryview, moved: Moved | None = None) -> None:
         """Take the content of a letter into memory of its size."""
         if letter.is_eager:
             into[:] = letter.body[letter.offer.form_bytes :]
@@ -160,15 +160,15 @@ class Messages:
             await self._answer(letter, refused=False)
             return
         done = asyncio.get_running_loop().create_future()
-        landing = _Landing(into, letter.size_bytes, done, moved)
-        self._landings[letter.of, letter.offer.number] = landing
+        receive_buffer = _Landing(into, letter.size_bytes, done, moved)
+        self._landings[letter.of, letter.offer.number] = receive_buffer
         try:
             await self._answer(letter, refused=False)
             await done
         finally:
-            landing.into = None
+            receive_buffer.into = None
 
-    async def refuse(self, letter: Letter) -> None:
+    async def refuse(self, letter: ReceivedOffer) -> None:
         """Let the sender know that nobody takes this."""
         if not letter.is_eager:
             await self._answer(letter, refused=True)
@@ -185,7 +185,7 @@ class Messages:
             case Offer():
                 body = body.cast("B")
                 self._check_offer(found, body)
-                self._deliver(Letter(of, found, body))
+                self._deliver(ReceivedOffer(of, found, body))
                 while len(self._waiting.get(of, ())) > MAX_WAITING and not self._failed:
                     self._room.clear()
                     await self._room.wait()
@@ -201,10 +201,14 @@ class Messages:
     def fail(self, error: DuetError) -> None:
         """Whoever waits for anything gets this error."""
         self._failed = True
-        waiting: list[asyncio.Future[Letter] | asyncio.Future[bool] | asyncio.Future[None]] = []
+        waiting: list[asyncio.Future[ReceivedOffer] | asyncio.Future[bool] | asyncio.Future[None]] = []
         waiting += [wish.future for wish in self._wishes]
         waiting += list(self._answers.values())
-        waiting += [landing.done for landing in self._landings.values() if landing.into is not None]
+        waiting += [
+            receive_buffer.done
+            for receive_buffer in self._landings.values()
+            if receive_buffer.into is not None
+        ]
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
@@ -223,7 +227,7 @@ class Messages:
         if len(body) != expected:
             raise RemoteProtocolError(f"an offer with {len(body)} bytes, where {expected} were announced")
 
-    def _deliver(self, letter: Letter) -> None:
+    def _deliver(self, letter: ReceivedOffer) -> None:
         for wish in self._wishes:
             if wish.fits(letter):
                 wish.future.set_result(letter)
@@ -231,7 +235,7 @@ class Messages:
         self._waiting.setdefault(letter.of, []).append(letter)
         self._arrivals.append(letter)
 
-    def _forget(self, letter: Letter) -> None:
+    def _forget(self, letter: ReceivedOffer) -> None:
         self._waiting[letter.of].remove(letter)
         self._arrivals.remove(letter)
         self._room.set()
@@ -241,27 +245,29 @@ class Messages:
             if letter.offer.number == number:
                 self._forget(letter)
                 return
-        landing = self._landings.pop((of, number), None)
-        if landing is not None and not landing.done.done():
-            landing.done.set_exception(OperationMismatch(f"rank {of} has taken its message back"))
+        receive_buffer = self._landings.pop((of, number), None)
+        if receive_buffer is not None and not receive_buffer.done.done():
+            receive_buffer.done.set_exception(OperationMismatch(f"rank {of} has taken its message back"))
 
     def _land(self, of: int, number: int, body: memoryview) -> None:
-        landing = self._landings.get((of, number))
-        if landing is None or len(body) > landing.left_bytes:
+        receive_buffer = self._landings.get((of, number))
+        if receive_buffer is None or len(body) > receive_buffer.left_bytes:
             raise RemoteProtocolError(
                 f"rank {of} sent {len(body)} bytes of a message that were not asked for"
             )
-        if landing.into is not None:
-            start = len(landing.into) - landing.left_bytes
-            landing.into[start : start + len(body)] = body.cast("B")
-        landing.left_bytes -= len(body)
-        if landing.moved is not None and landing.into is not None:
-            landing.moved(len(landing.into) - landing.left_bytes, len(landing.into))
-        if landing.left_bytes == 0:
+        if receive_buffer.into is not None:
+            start = len(receive_buffer.into) - receive_buffer.left_bytes
+            receive_buffer.into[start : start + len(body)] = body.cast("B")
+        receive_buffer.left_bytes -= len(body)
+        if receive_buffer.moved is not None and receive_buffer.into is not None:
+            receive_buffer.moved(
+                len(receive_buffer.into) - receive_buffer.left_bytes, len(receive_buffer.into)
+            )
+        if receive_buffer.left_bytes == 0:
             del self._landings[of, number]
-            if not landing.done.done():
-                landing.done.set_result(None)
+            if not receive_buffer.done.done():
+                receive_buffer.done.set_result(None)
 
-    async def _answer(self, letter: Letter, *, refused: bool) -> None:
+    async def _answer(self, letter: ReceivedOffer, *, refused: bool) -> None:
         head = Numbered(Kind.GRANT, letter.offer.number, refused).to_wire()
         await self._send(letter.of, head, memoryview(b""))

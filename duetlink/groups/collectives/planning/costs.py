@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from duetlink.errors import RemoteProtocolError
-from duetlink.groups.collectives.schedules.schedule import How, Schedule, ScheduleRound
+from duetlink.groups.collectives.schedules.schedule import BlockUse, Schedule, ScheduleRound
 
 # Python's work for one frame at both ends, as measured on loopback.
 FRAME_S = 100e-6
@@ -130,7 +130,7 @@ def _after(
         for receive in round_.receives:
             step_bytes = len(receive.blocks) * block_bytes
             work_s = FRAME_S + step_bytes * costs.link(receive.of, rank).s_per_byte
-            if receive.how is not How.REPLACE:
+            if receive.how is not BlockUse.REPLACE:
                 work_s += step_bytes * ADD_S_PER_BYTE
             received = max(received + work_s, arrival[receive.of, rank])
             taken_s += work_s

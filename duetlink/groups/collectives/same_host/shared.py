@@ -29,7 +29,7 @@ from duetlink.groups.collectives.execution.work import Work
 from duetlink.groups.collectives.same_host.host_memory import ROOM_BYTES, Memory
 
 Ready = Callable[[Memory], bool]
-Walk = Iterator[Ready]
+ScheduleRun = Iterator[Ready]
 
 # A chunk up to this size is reduced by everybody: n times the work, but one wait less (some 50 µs).
 _SMALL_BYTES = 32 * 1024
@@ -71,7 +71,7 @@ class SharedOperations:
 
     def way(self, kind: str, root: int | None) -> Callable[[Work], Awaitable[None]]:
         """How an operation of that kind goes."""
-        walks: dict[str, Callable[[Work], Walk]] = {
+        walks: dict[str, Callable[[Work], ScheduleRun]] = {
             "all_reduce": lambda work: self._reduce(work, root),
             "reduce": lambda work: self._reduce(work, root),
             "broadcast": lambda work: self._broadcast(work, root or 0),
@@ -85,7 +85,7 @@ class SharedOperations:
 
     # -- who drives ----------------------------------------------------------------------------------------
 
-    async def _drive(self, work: Work, walk: Walk) -> None:
+    async def _drive(self, work: Work, walk: ScheduleRun) -> None:
         try:
             if work.taken.nbytes < _THREAD_BYTES:
                 for ready in walk:
@@ -115,7 +115,7 @@ class SharedOperations:
         finally:
             self._await(awaited, [])
 
-    async def _drive_in_thread(self, walk: Walk) -> None:
+    async def _drive_in_thread(self, walk: ScheduleRun) -> None:
         loop = asyncio.get_running_loop()
         stop = threading.Event()
         future = loop.run_in_executor(self._thread, self._walk_blocking, walk, stop, loop)
@@ -130,7 +130,9 @@ class SharedOperations:
                 future.exception()  # nobody else asks
             raise
 
-    def _walk_blocking(self, walk: Walk, stop: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
+    def _walk_blocking(
+        self, walk: ScheduleRun, stop: threading.Event, loop: asyncio.AbstractEventLoop
+    ) -> None:
         for ready in walk:
             late = self._late(ready, self._others)
             began_s = time.monotonic()
@@ -163,7 +165,7 @@ class SharedOperations:
 
     # -- the operations ------------------------------------------------------------------------------------
 
-    def _meet(self, work: Work, given: Sequence[tuple[int, Array]]) -> Walk:
+    def _meet(self, work: Work, given: Sequence[tuple[int, Array]]) -> ScheduleRun:
         """Write one's own data for the next chunk, and wait for that of all."""
         number = self._chunk
         room = self._mine.room(number)
@@ -183,7 +185,7 @@ class SharedOperations:
         """What all have written for the chunk at which all have met, by rank."""
         return [memory.room(self._chunk - 1)[at:] for memory in self._all]
 
-    def _reduce(self, work: Work, root: int | None) -> Walk:
+    def _reduce(self, work: Work, root: int | None) -> ScheduleRun:
         assert work.combine is not None
         array = work.taken
         keeps = root in (None, self._engine.rank)
@@ -197,7 +199,7 @@ class SharedOperations:
                 _combine(work.combine, self._rooms(), chunk)
             self._engine.done_bytes += chunk.nbytes
 
-    def _reduce_shares(self, combine: Combine, chunk: Array, keeps: bool) -> Walk:
+    def _reduce_shares(self, combine: Combine, chunk: Array, keeps: bool) -> ScheduleRun:
         number, size, rank, step = self._chunk - 1, self._engine.size, self._engine.rank, chunk.itemsize
         cuts = [len(chunk) * index // size for index in range(size + 1)]
         start, stop = cuts[rank] * step, cuts[rank + 1] * step
@@ -210,7 +212,7 @@ class SharedOperations:
             for room, first, last in zip(self._rooms(), cuts, cuts[1:], strict=False):
                 chunk[first:last] = room[first * step : last * step].view(chunk.dtype)
 
-    def _broadcast(self, work: Work, root: int) -> Walk:
+    def _broadcast(self, work: Work, root: int) -> ScheduleRun:
         array = work.taken
         items = ROOM_BYTES // array.itemsize
         here = self._engine.rank == root
@@ -221,7 +223,7 @@ class SharedOperations:
                 _read(self._rooms()[root], chunk)
             self._engine.done_bytes += chunk.nbytes
 
-    def _gather(self, work: Work, root: int | None) -> Walk:
+    def _gather(self, work: Work, root: int | None) -> ScheduleRun:
         """Each one's block has its own room for itself."""
         array, rank = work.taken, self._engine.rank
         for pieces in self._columns(work, ROOM_BYTES // array.itemsize):
@@ -232,7 +234,7 @@ class SharedOperations:
                     if of != rank:
                         _read(self._rooms()[of], array[start:stop])
 
-    def _scatter(self, work: Work, root: int) -> Walk:
+    def _scatter(self, work: Work, root: int) -> ScheduleRun:
         array, rank = work.taken, self._engine.rank
         slot = self._slot_bytes()
         for pieces in self._columns(work, slot // array.itemsize):
@@ -242,7 +244,7 @@ class SharedOperations:
             if rank != root:
                 _read(self._rooms(slot * rank)[root], array[start:stop])
 
-    def _reduce_scatter(self, work: Work) -> Walk:
+    def _reduce_scatter(self, work: Work) -> ScheduleRun:
         assert work.combine is not None
         array, rank = work.taken, self._engine.rank
         slot = self._slot_bytes()

@@ -7,7 +7,13 @@ no power of two, the first n - 2^k pairs of neighbours fold into one member each
 
 from __future__ import annotations
 
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Schedule, ScheduleRound, SendBlock
+from duetlink.groups.collectives.schedules.schedule import (
+    BlockUse,
+    Receive,
+    Schedule,
+    ScheduleRound,
+    SendBlock,
+)
 
 _WHOLE = (0,)
 
@@ -24,12 +30,12 @@ def all_reduce(rank: int, size: int, root: int = 0) -> Schedule:
         last = ScheduleRound(receives=(Receive(rank - 1, _WHOLE),))
     else:
         if rank < 2 * folded:
-            first = ScheduleRound(receives=(Receive(rank + 1, _WHOLE, How.RIGHT),))
+            first = ScheduleRound(receives=(Receive(rank + 1, _WHOLE, BlockUse.RIGHT),))
             last = ScheduleRound(sends=(SendBlock(rank + 1, _WHOLE),))
         number = rank // 2 if rank < 2 * folded else rank - folded
         for index in range(len(middle)):
             other = number ^ (1 << index)
             partner = 2 * other if other < folded else other + folded
-            how = How.LEFT if other < number else How.RIGHT
+            how = BlockUse.LEFT if other < number else BlockUse.RIGHT
             middle[index] = ScheduleRound((SendBlock(partner, _WHOLE),), (Receive(partner, _WHOLE, how),))
     return Schedule(1, tuple(round_ for round_ in (first, *middle, last) if round_ is not None))

@@ -11,7 +11,7 @@ A member thinks of the blocks relative to itself: block i is the one of the memb
 from __future__ import annotations
 
 from duetlink.groups.collectives.schedules.schedule import (
-    How,
+    BlockUse,
     Receive,
     Schedule,
     ScheduleRound,
@@ -25,7 +25,7 @@ def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
     rounds = (
         ScheduleRound(
             (SendBlock((rank + half) % size, modulo(rank + half, whole - half, size)),),
-            (Receive((rank - half) % size, modulo(rank, whole - half, size), How.RIGHT),),
+            (Receive((rank - half) % size, modulo(rank, whole - half, size), BlockUse.RIGHT),),
         )
         for half, whole in _spans(size)
     )

@@ -5,7 +5,13 @@ Sums and copies go over one member, the root (a star); what differs from member 
 
 from __future__ import annotations
 
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Schedule, ScheduleRound, SendBlock
+from duetlink.groups.collectives.schedules.schedule import (
+    BlockUse,
+    Receive,
+    Schedule,
+    ScheduleRound,
+    SendBlock,
+)
 
 
 def _others(rank: int, size: int) -> list[int]:
@@ -17,7 +23,7 @@ def reduce(rank: int, size: int, root: int = 0) -> Schedule:
     if rank != root:
         return Schedule(1, (ScheduleRound(sends=(SendBlock(root, (0,)),)),))
     return Schedule(
-        1, (ScheduleRound(receives=tuple(Receive(of, (0,), How.RIGHT) for of in _others(rank, size))),)
+        1, (ScheduleRound(receives=tuple(Receive(of, (0,), BlockUse.RIGHT) for of in _others(rank, size))),)
     )
 
 
@@ -53,4 +59,6 @@ def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
     """Each sends every block to its owner, who adds: its own part first, then the others' by rank."""
     others = _others(rank, size)
     sends = tuple(SendBlock(to, (to,)) for to in others)
-    return Schedule(size, (ScheduleRound(sends, tuple(Receive(of, (rank,), How.RIGHT) for of in others)),))
+    return Schedule(
+        size, (ScheduleRound(sends, tuple(Receive(of, (rank,), BlockUse.RIGHT) for of in others)),)
+    )

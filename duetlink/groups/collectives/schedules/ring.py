@@ -7,17 +7,23 @@ block is summed by one owner, in the order of the ring, so that all members have
 
 from __future__ import annotations
 
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Schedule, ScheduleRound, SendBlock
+from duetlink.groups.collectives.schedules.schedule import (
+    BlockUse,
+    Receive,
+    Schedule,
+    ScheduleRound,
+    SendBlock,
+)
 
 
 def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
     """After n - 1 rounds each member owns the sum of the block of its number."""
-    return _around(rank, size, rank - 1, How.LEFT)
+    return _around(rank, size, rank - 1, BlockUse.LEFT)
 
 
 def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
     """Each member begins with the block of its number, and passes on what it receives."""
-    return _around(rank, size, rank, How.REPLACE)
+    return _around(rank, size, rank, BlockUse.REPLACE)
 
 
 def reduce(rank: int, size: int, root: int = 0) -> Schedule:
@@ -40,7 +46,7 @@ def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
     return Schedule(1, tuple(rounds))
 
 
-def _around(rank: int, size: int, first: int, how: How) -> Schedule:
+def _around(rank: int, size: int, first: int, how: BlockUse) -> Schedule:
     rounds = (
         ScheduleRound(
             (SendBlock((rank + 1) % size, ((first - index) % size,)),),

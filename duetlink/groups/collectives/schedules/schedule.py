@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class How(Enum):
+class BlockUse(Enum):
     """What becomes of a block that has been received."""
 
     REPLACE = "replace"
@@ -36,7 +36,7 @@ class Receive:
 
     of: int
     blocks: tuple[int, ...]
-    how: How = How.REPLACE
+    how: BlockUse = BlockUse.REPLACE
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ v + m - 1, so that what is gathered for a subtree lies together.
 from __future__ import annotations
 
 from duetlink.groups.collectives.schedules.schedule import (
-    How,
+    BlockUse,
     Receive,
     Schedule,
     ScheduleRound,
@@ -24,7 +24,7 @@ def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
 
 def reduce(rank: int, size: int, root: int = 0) -> Schedule:
     """From all to the root; a subtree's parts are added in the order of its members, the parent's first."""
-    return _over(rank, size, root, down=False, whole=True, how=How.RIGHT)
+    return _over(rank, size, root, down=False, whole=True, how=BlockUse.RIGHT)
 
 
 def gather(rank: int, size: int, root: int = 0) -> Schedule:
@@ -37,7 +37,9 @@ def scatter(rank: int, size: int, root: int = 0) -> Schedule:
     return _over(rank, size, root, down=True, whole=False)
 
 
-def _over(rank: int, size: int, root: int, *, down: bool, whole: bool, how: How = How.REPLACE) -> Schedule:
+def _over(
+    rank: int, size: int, root: int, *, down: bool, whole: bool, how: BlockUse = BlockUse.REPLACE
+) -> Schedule:
     """One round for each bit, in which a parent sends its child the whole or the child's subtree; or the
     child its parent.
     """

@@ -30,8 +30,14 @@ from duetlink.groups.collectives.execution.layout import Whole
 from duetlink.groups.collectives.execution.operation import Operation
 from duetlink.groups.collectives.execution.work import Work
 from duetlink.groups.collectives.schedules import algorithms
-from duetlink.groups.collectives.schedules.schedule import How, Receive, Schedule, ScheduleRound, SendBlock
-from duetlink.groups.collectives.values.flat import FlatOperations, Manner
+from duetlink.groups.collectives.schedules.schedule import (
+    BlockUse,
+    Receive,
+    Schedule,
+    ScheduleRound,
+    SendBlock,
+)
+from duetlink.groups.collectives.values.flat import CollectiveOptions, FlatOperations
 
 _STEP = struct.Struct("<BQ")
 _MOST_ITEM_BYTES = 16
@@ -52,13 +58,13 @@ def star(rank: int, gives: Sequence[bool], adder: int, root: int) -> Schedule:
     givers = [giver for giver, has_value in enumerate(gives) if has_value and giver != root]
     first, second = ScheduleRound(), ScheduleRound()
     if rank == adder:
-        hows = [How.REPLACE] + [How.RIGHT] * len(givers)
+        hows = [BlockUse.REPLACE] + [BlockUse.RIGHT] * len(givers)
         first = ScheduleRound(
             receives=tuple(Receive(of, (0,), how) for of, how in zip(givers, hows, strict=False))
         )
         second = ScheduleRound(sends=(SendBlock(root, (0,)),) if givers else ())
     elif rank == root:
-        second = ScheduleRound(receives=(Receive(adder, (0,), How.RIGHT),) if givers else ())
+        second = ScheduleRound(receives=(Receive(adder, (0,), BlockUse.RIGHT),) if givers else ())
     elif gives[rank]:
         first = ScheduleRound(sends=(SendBlock(adder, (0,)),))
     return Schedule(1, (first, second))
@@ -72,7 +78,7 @@ class Adders:
         flat: FlatOperations,
         root: int,
         gives: Sequence[bool],
-        manner: Manner,
+        manner: CollectiveOptions,
         limit_bytes: int,
         adding: SupportsAggregate | None = None,
     ) -> None:
@@ -214,9 +220,9 @@ class Adders:
         await self.flat.all_gather(mine, out, UINT8, [mine.size] * size, self._called("heads"))
         return [part.tobytes() for part in out.reshape(size, -1)]
 
-    def _called(self, what: str, codec: str | None = None) -> Manner:
+    def _called(self, what: str, codec: str | None = None) -> CollectiveOptions:
         what = f"{self._manner.what}: step {self._steps}, {what}"
-        return Manner(what, "reduce", self._manner.place, codec=codec)
+        return CollectiveOptions(what, "reduce", self._manner.place, codec=codec)
 
     # -- chunks --------------------------------------------------------------------------------------------
 

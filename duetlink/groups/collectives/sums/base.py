@@ -10,7 +10,7 @@ from typing import NamedTuple
 from duetlink.data.codecs.element import Element
 from duetlink.errors import UnsupportedValue
 from duetlink.groups.collectives.execution.elements import Array
-from duetlink.groups.collectives.values.flat import FlatOperations, Manner
+from duetlink.groups.collectives.values.flat import CollectiveOptions, FlatOperations
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class SumJob(NamedTuple):
     element: Element
     op: str
     codec: str
-    manner: Manner
+    manner: CollectiveOptions
 
     @property
     def members(self) -> int:
@@ -89,7 +89,7 @@ class SumJob(NamedTuple):
         """Of the array, for the comparison of calls."""
         return self.manner.what or f"{self.element.name}[{self.array.size}]"
 
-    def step(self, what: str, codec: str | None = None) -> Manner:
+    def step(self, what: str, codec: str | None = None) -> CollectiveOptions:
         """How one operation of this sum is called."""
         return replace(
             self.manner,

@@ -15,7 +15,7 @@ import numpy as np
 
 from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import BY_NAME
-from duetlink.data.codecs.integers.lane import Lane
+from duetlink.data.codecs.integers.lane import FixedPointFormat
 from duetlink.data.codecs.integers.spans import Spans
 from duetlink.groups.collectives.execution.elements import Array, divide
 from duetlink.groups.collectives.sums.base import SumJob, SumReport
@@ -34,15 +34,15 @@ async def run(job: SumJob) -> SumReport:
     await job.flat.all_reduce(exponents, BY_NAME["int16"], "max", job.step("exponents"), restore=False)
     spans = Spans.from_flat(exponents) if width_bytes is None else Spans(exponents, exponents)
     if width_bytes is None:
-        found = Lane.lossless(spans, job.element, job.array.size, job.members)
+        found = FixedPointFormat.lossless(spans, job.element, job.array.size, job.members)
     else:
-        found = Lane.lossy(spans, job.element, job.members, width_bytes)
+        found = FixedPointFormat.lossy(spans, job.element, job.members, width_bytes)
     if found is None:
         return await job.dense(f"integers would be no smaller; {_special(spans)}")
     return await _by_lane(job, found, spans)
 
 
-async def _by_lane(job: SumJob, lane: Lane, spans: Spans) -> SumReport:
+async def _by_lane(job: SumJob, lane: FixedPointFormat, spans: Spans) -> SumReport:
     places = lane.dense_places(job.array.size)
     ordered, values = (
         await sum_at(job, places, "values that are no integers") if places.size else (places, None)

@@ -17,7 +17,7 @@ import numpy as np
 from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.aggregate import INTEGERS, SKETCH, SUPPORT, VALUES, adds
 from duetlink.data.codecs.element import BY_NAME, UINT8, Element
-from duetlink.data.codecs.integers.lane import Lane
+from duetlink.data.codecs.integers.lane import FixedPointFormat
 from duetlink.data.codecs.integers.spans import Spans
 from duetlink.data.codecs.sketch.peel import peel
 from duetlink.data.codecs.sketch.plan import SketchPlan
@@ -29,7 +29,7 @@ from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.sketch_terms import SketchTerms, head_of
 from duetlink.groups.collectives.values import operands
-from duetlink.groups.collectives.values.flat import FlatOperations, Manner
+from duetlink.groups.collectives.values.flat import CollectiveOptions, FlatOperations
 from duetlink.groups.collectives.values.forms import Forms
 from duetlink.groups.collectives.values.trees import Tree, take_apart
 
@@ -82,7 +82,7 @@ async def _integers(adders: Adders, array: Array, element: Element) -> Reduced:
     mine: Spans = await off_loop(array.nbytes, Spans.of, array, element)
     heads = await adders.heads(mine.flat.view(np.uint8))
     spans = Spans.from_flat(np.max([np.frombuffer(head, np.int16) for head in heads], axis=0))
-    lane = Lane.lossless(spans, element, array.size, adders.givers)
+    lane = FixedPointFormat.lossless(spans, element, array.size, adders.givers)
     if lane is None:
         return await _union(adders, array, element, "integers would be no smaller")
     integers = await off_loop(array.nbytes, lane.to_integers, array)
@@ -121,7 +121,7 @@ async def reduce_tree(
     root: int,
     op: str,
     codec: str,
-    manner: Manner,
+    manner: CollectiveOptions,
     limit_bytes: int,
 ) -> tuple[object, list[SumReport]]:
     """All members' values summed, at the root; None at the others. Who has no `tree` only adds."""

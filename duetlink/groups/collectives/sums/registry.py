@@ -13,7 +13,7 @@ from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS
 from duetlink.groups.collectives.sums import agreed, automatic, blocks, integers, sketch, union
 from duetlink.groups.collectives.sums.base import SumJob, SumReport, check_floats, check_sum
-from duetlink.groups.collectives.values.flat import FlatOperations, Manner
+from duetlink.groups.collectives.values.flat import CollectiveOptions, FlatOperations
 from duetlink.groups.collectives.values.operands import check_codec
 
 
@@ -70,7 +70,7 @@ async def run(
     array: Array,
     element: Element,
     op: str,
-    manner: Manner,
+    manner: CollectiveOptions,
     memory: Array | None = None,
 ) -> SumReport:
     """Sum `array` in place as `manner.codec` says, of which `way` is the sum; `check` has accepted it.

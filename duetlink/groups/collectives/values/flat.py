@@ -29,7 +29,7 @@ from duetlink.groups.collectives.schedules.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class CollectiveOptions:
     """How an operation is called, beside its arrays."""
 
     what: str = ""  # the form of the whole value, if that is more than one flat array
@@ -39,7 +39,7 @@ class Manner:
     codec: str | None = None  # lossless, for what travels; through shared memory nothing does
 
 
-PLAIN = Manner()
+PLAIN = CollectiveOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class _Call:
     element: Element
     op: str | None
     root: int | None
-    manner: Manner
+    manner: CollectiveOptions
     restore: bool = False
 
 
@@ -85,7 +85,13 @@ class FlatOperations:
     # -- one array that concerns all as a whole ------------------------------------------------------------
 
     async def all_reduce(
-        self, array: Array, element: Element, op: str, manner: Manner = PLAIN, *, restore: bool = True
+        self,
+        array: Array,
+        element: Element,
+        op: str,
+        manner: CollectiveOptions = PLAIN,
+        *,
+        restore: bool = True,
     ) -> None:
         """Combine all members' arrays; everybody has the result, in the same bits."""
         await self._whole(_Call("all_reduce", element, op, None, manner, restore), array)
@@ -97,7 +103,7 @@ class FlatOperations:
         element: Element,
         op: str,
         root: int,
-        manner: Manner = PLAIN,
+        manner: CollectiveOptions = PLAIN,
         *,
         restore: bool = True,
     ) -> None:
@@ -109,14 +115,20 @@ class FlatOperations:
             await _finish(array, element, op, self.engine.size)
 
     async def broadcast(
-        self, array: Array, element: Element, root: int, manner: Manner = PLAIN, *, restore: bool = True
+        self,
+        array: Array,
+        element: Element,
+        root: int,
+        manner: CollectiveOptions = PLAIN,
+        *,
+        restore: bool = True,
     ) -> None:
         """Bring the root's array to all."""
         restore = restore and self.engine.rank != root
         await self._whole(_Call("broadcast", element, None, root, manner, restore), array)
         _as_bool(array, element)
 
-    async def barrier(self, manner: Manner = PLAIN) -> None:
+    async def barrier(self, manner: CollectiveOptions = PLAIN) -> None:
         """Return when every member has called this."""
         nothing = np.empty(0, np.uint8)
         sizes = [0] * self.engine.size
@@ -148,7 +160,7 @@ class FlatOperations:
         element: Element,
         op: str,
         chosen: Candidate,
-        manner: Manner = PLAIN,
+        manner: CollectiveOptions = PLAIN,
     ) -> None:
         """Combine arrays that hold some items of each block of a larger one, in the same order of additions.
 
@@ -160,7 +172,7 @@ class FlatOperations:
         await self._perform(call, chosen, what, array, array, layout, layout)
         await _finish(array, element, op, self.engine.size)
 
-    async def mend(self, mean: Array, given: Array, element: Element, manner: Manner) -> None:
+    async def mend(self, mean: Array, given: Array, element: Element, manner: CollectiveOptions) -> None:
         """Take a mean of `given` anew, divided before it is summed, where it is no number: the sum may have
         been beyond the range. All members find the same places, since they have the same bits.
         """
@@ -176,7 +188,12 @@ class FlatOperations:
     # -- one block for each member -------------------------------------------------------------------------
 
     async def all_gather(
-        self, mine: Array, out: Array, element: Element, sizes: Sequence[int], manner: Manner = PLAIN
+        self,
+        mine: Array,
+        out: Array,
+        element: Element,
+        sizes: Sequence[int],
+        manner: CollectiveOptions = PLAIN,
     ) -> None:
         """Bring each member's array, of `sizes[rank]` items, to all: `out` has them by rank."""
         _block(out, sizes, self.engine.rank)[...] = mine
@@ -190,7 +207,7 @@ class FlatOperations:
         element: Element,
         sizes: Sequence[int],
         root: int,
-        manner: Manner = PLAIN,
+        manner: CollectiveOptions = PLAIN,
     ) -> None:
         """Bring each member's array to the root's `out`; the others give none."""
         work = np.empty(sum(sizes), element.storage) if out is None else out
@@ -205,7 +222,7 @@ class FlatOperations:
         element: Element,
         sizes: Sequence[int],
         root: int,
-        manner: Manner = PLAIN,
+        manner: CollectiveOptions = PLAIN,
     ) -> None:
         """Bring block `rank` of the root's array to that member's `out`; the others give none."""
         at_root = self.engine.rank == root
@@ -222,7 +239,7 @@ class FlatOperations:
         element: Element,
         sizes: Sequence[int],
         op: str,
-        manner: Manner = PLAIN,
+        manner: CollectiveOptions = PLAIN,
     ) -> None:
         """Combine all members' arrays, and keep block `rank` of the result."""
         work = await off_loop(given.nbytes, given.copy)
@@ -237,7 +254,7 @@ class FlatOperations:
         out: Array,
         out_sizes: Sequence[int],
         element: Element,
-        manner: Manner = PLAIN,
+        manner: CollectiveOptions = PLAIN,
     ) -> None:
         """Bring block j of each member's array to member j, whose `out` has them by rank."""
         rank = self.engine.rank

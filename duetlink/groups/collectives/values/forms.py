@@ -10,7 +10,7 @@ import numpy as np
 from duetlink.data.codecs.element import UINT8
 from duetlink.errors import LimitExceeded
 from duetlink.groups.collectives.execution.elements import Array
-from duetlink.groups.collectives.values.flat import FlatOperations, Manner
+from duetlink.groups.collectives.values.flat import CollectiveOptions, FlatOperations
 from duetlink.groups.collectives.values.trees import Tree
 
 # the form of most values fits, so that one operation of two is spared
@@ -31,12 +31,14 @@ class Forms:
     async def tell(self, data: bytes | None, root: int, name: str, call: str) -> bytes:
         """The root's bytes, at all members."""
         head = np.zeros(_LENGTH.size + _INLINE_BYTES, np.uint8) if data is None else _headed(data)
-        await self._flat.broadcast(head, UINT8, root, Manner("form", name, call), restore=False)
+        await self._flat.broadcast(head, UINT8, root, CollectiveOptions("form", name, call), restore=False)
         length = _length(head.tobytes())
         if length <= _INLINE_BYTES:
             return head[_LENGTH.size :][:length].tobytes()
         rest = np.empty(length, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-        await self._flat.broadcast(rest, UINT8, root, Manner("rest of the form", name, call), restore=False)
+        await self._flat.broadcast(
+            rest, UINT8, root, CollectiveOptions("rest of the form", name, call), restore=False
+        )
         return rest.tobytes()
 
     async def tell_each(self, data: bytes, name: str, call: str) -> list[bytes]:
@@ -44,7 +46,7 @@ class Forms:
         first = np.empty(self._size * (_LENGTH.size + _INLINE_BYTES), np.uint8)
         block = _LENGTH.size + _INLINE_BYTES
         await self._flat.all_gather(
-            _headed(data), first, UINT8, [block] * self._size, Manner("form", name, call)
+            _headed(data), first, UINT8, [block] * self._size, CollectiveOptions("form", name, call)
         )
         heads = [first[rank * block : (rank + 1) * block].tobytes() for rank in range(self._size)]
         lengths = [_length(head) for head in heads]
@@ -52,7 +54,9 @@ class Forms:
             return [head[_LENGTH.size :][:length] for head, length in zip(heads, lengths, strict=True)]
         out = np.empty(sum(lengths), np.uint8)
         mine = np.frombuffer(data, np.uint8)
-        await self._flat.all_gather(mine, out, UINT8, lengths, Manner("rest of the form", name, call))
+        await self._flat.all_gather(
+            mine, out, UINT8, lengths, CollectiveOptions("rest of the form", name, call)
+        )
         ends = np.cumsum(lengths)
         return [out[end - length : end].tobytes() for end, length in zip(ends, lengths, strict=True)]
 

@@ -11,7 +11,7 @@ import pytest
 
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.data.codecs.integers.floats import floats, unfloats
-from duetlink.data.codecs.integers.lane import Lane
+from duetlink.data.codecs.integers.lane import FixedPointFormat
 from duetlink.data.codecs.integers.spans import BLOCK_ITEMS, NONE, SPECIAL, Spans
 
 FORMATS = ("float16", "bfloat16", "float32", "float64")
@@ -50,7 +50,7 @@ def test_what_integers_cannot_hold_is_seen(name: str) -> None:
         spans = Spans.of(array, element)
         assert spans.top.tolist() == [0, 0, SPECIAL]
         assert spans.special().tolist() == [False, False, True]
-        assert not Lane.lossy(spans, element, 2, 2).chosen[2]
+        assert not FixedPointFormat.lossy(spans, element, 2, 2).chosen[2]
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -89,7 +89,7 @@ def test_a_lossless_lane_gives_the_exact_sum_in_fewer_bytes(name: str) -> None:
     arrays = [random.integers(-3, 4, 1000) * 0.25 for _ in range(4)]
     arrays[1][300] = 1e-3  # more bits than any mantissa: the second block stays dense
     given = [array_of(each, name) for each in arrays]
-    lane = Lane.lossless(spans_of(given, name), element, 1000, 4)
+    lane = FixedPointFormat.lossless(spans_of(given, name), element, 1000, 4)
     assert lane is not None
     assert lane.chosen.tolist() == [True, False, True, True]
     assert (lane.width_bytes, lane.bound) == (1, 0.0)
@@ -107,10 +107,10 @@ def test_integers_are_not_used_where_they_are_no_smaller() -> None:
     random = np.random.default_rng(1)
     noise = random.normal(size=1000).astype(np.float32)
     element = BY_NAME["float32"]
-    assert Lane.lossless(Spans.of(noise, element), element, 1000, 2) is None
-    assert Lane.lossless(Spans.of(noise[:0], element), element, 0, 2) is None
+    assert FixedPointFormat.lossless(Spans.of(noise, element), element, 1000, 2) is None
+    assert FixedPointFormat.lossless(Spans.of(noise[:0], element), element, 0, 2) is None
     mostly = np.concatenate([np.repeat(noise, 5), np.zeros(300, np.float32)])  # one block of twenty
-    assert Lane.lossless(Spans.of(mostly, element), element, 5300, 2) is None
+    assert FixedPointFormat.lossless(Spans.of(mostly, element), element, 5300, 2) is None
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -121,7 +121,7 @@ def test_a_lossy_lane_keeps_its_bound(name: str, width_bytes: int) -> None:
     scale = 2.0 ** random.integers(-9, 9, 1000)
     numbers = [random.normal(size=1000) * scale for _ in range(5)]
     given = [array_of(np.where(np.abs(each) < 1e-4, 0, each), name) for each in numbers]  # no subnormal ones
-    lane = Lane.lossy(spans_of(given, name), element, 5, width_bytes)
+    lane = FixedPointFormat.lossy(spans_of(given, name), element, 5, width_bytes)
     total = sum((lane.to_integers(each) for each in given), np.zeros(1000, lane.storage))
     out = given[0].copy()
     lane.from_integers(total, out)
@@ -139,7 +139,7 @@ def test_the_largest_items_do_not_leave_the_lane() -> None:
     element = BY_NAME["float32"]
     given = np.full(256, np.nextafter(np.float32(2), np.float32(0)), np.float32)
     for width_bytes in (1, 2, 4):
-        lane = Lane.lossy(Spans.of(given, element), element, 8, width_bytes)
+        lane = FixedPointFormat.lossy(Spans.of(given, element), element, 8, width_bytes)
         total = sum((lane.to_integers(given) for _ in range(8)), np.zeros(256, lane.storage))
         out = given.copy()
         lane.from_integers(total, out)
@@ -152,7 +152,10 @@ def test_exponents_that_a_member_made_up_do_no_harm(top: int, neg_low: int) -> N
     element = BY_NAME["float32"]
     given = np.linspace(-1, 1, 300, dtype=np.float32)
     spans = Spans(np.full(2, top, np.int16), np.full(2, neg_low, np.int16))
-    for lane in (Lane.lossless(spans, element, 300, 3), Lane.lossy(spans, element, 3, 2)):
+    for lane in (
+        FixedPointFormat.lossless(spans, element, 300, 3),
+        FixedPointFormat.lossy(spans, element, 3, 2),
+    ):
         if lane is not None:
             out = given.copy()
             lane.from_integers(lane.to_integers(given), out)

@@ -10,7 +10,7 @@ from duetlink.errors import DuetError
 E = TypeVar("E", bound=DuetError)
 
 
-def again(error: E) -> E:
+def reraise(error: E) -> E:
     """The same class, message and attributes, without traceback, cause and context.
 
     One error that is raised in several tasks collects the tracebacks of all of them, and holds on to

@@ -12,7 +12,7 @@ _TOLD_EACH_S = 60.0
 _log = logging.getLogger(__name__)
 
 
-class Strangers(logging.Handler):
+class MalformedRequests(logging.Handler):
     """Takes in what aiohttp logs: of requests that are none only their number is told, once a minute.
 
     aiohttp would log a traceback for each, which Python prints where nobody has configured logging: into the

@@ -37,7 +37,7 @@ class AgreementRound:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MemberState:
     """All that a member knows. A founder begins as the only member of epoch 0; a newcomer outside."""
 
     me: int
@@ -80,7 +80,7 @@ class Standing:
         return (one, other) not in self.missing and frozenset((one, other)) not in self.broken
 
 
-def alive(standing: Standing, members: Iterable[int]) -> tuple[int, ...]:
+def alive(standing: MemberState, members: Iterable[int]) -> tuple[int, ...]:
     """Who is left of the members when of each pair without a link one is taken for lost."""
     left = set(members)
     while pairs := [pair for pair in standing.broken if pair <= left]:
@@ -93,6 +93,6 @@ def alive(standing: Standing, members: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(left))
 
 
-def times_missed(standing: Standing, seat: int) -> int:
+def times_missed(standing: MemberState, seat: int) -> int:
     """How many members have missed this one, itself included."""
     return sum(missed == seat for _, missed in standing.missed)

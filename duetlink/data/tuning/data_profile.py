@@ -16,7 +16,7 @@ _LEAST_CHUNKS = 10  # in that time: each of few may have met a hiccup
 _BUFFERED_CHUNKS = 16  # that buffers may have swallowed, where the path never held the sender
 
 
-class Subject:
+class DataProfile:
     """Ratios by choice, from a sample of this object and from chunks of it, and the plan in force."""
 
     def __init__(self, element: Element, kind: Kind) -> None:
@@ -51,8 +51,8 @@ class Outcome:
     """What a decision really brings, over the chunks sent under it: from the first moment at which the path
     held the sender to the latest, for what buffers take at once is not speed."""
 
-    def __init__(self, decision: Decision, subject: Subject, choice: Choice) -> None:
-        self.decision, self.subject, self.choice = decision, subject, choice
+    def __init__(self, decision: Decision, profile: DataProfile, choice: Choice) -> None:
+        self.decision, self.profile, self.choice = decision, profile, choice
         self.rested()
 
     def rested(self) -> None:

@@ -12,7 +12,7 @@ from duetlink.groups.links.transport import Transport
 _NOTHING = memoryview(b"")
 
 
-class Telling:
+class Notices:
     """Belongs to the loop thread, from construction until `close`."""
 
     def __init__(self, transport: Transport, others: Collection[int]) -> None:

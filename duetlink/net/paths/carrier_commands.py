@@ -35,7 +35,7 @@ class Carried(ABC):
         """The attempt is over on the other side."""
 
 
-class CarrierDesk:
+class CarrierCommands:
     """Of one link. Calls about paths that this side does not allow are refused, notices passed over."""
 
     def __init__(self, rpc: Rpc, allowed: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.execution.frame import Piece
 from duetlink.groups.collectives.execution.names import Names
 from duetlink.groups.collectives.execution.work import Work
-from duetlink.groups.collectives.schedules.schedule import How, Receive, ScheduleRound, SendBlock
+from duetlink.groups.collectives.schedules.schedule import BlockUse, Receive, ScheduleRound, SendBlock
 from duetlink.groups.links.transport import Message, Transport
 
 # Parts under way at once: while one is added, others are sent and received.
@@ -26,7 +26,7 @@ _PARTS = 4
 _CODEC_BYTES = 32 * 1024
 
 
-class Walked(Protocol):
+class ScheduleRunner(Protocol):
     """What a walk needs of the engine."""
 
     transport: Transport
@@ -38,10 +38,10 @@ class Walked(Protocol):
     async def take(self, of: int, part: int) -> Message: ...
 
 
-class Walk:
+class ScheduleRun:
     """That of one operation at one member. Belongs to the loop thread."""
 
-    def __init__(self, engine: Walked, work: Work) -> None:
+    def __init__(self, engine: ScheduleRunner, work: Work) -> None:
         self._engine = engine
         self._work = work
         self._introduced: set[int] = set()  # the ranks that have been told what was called
@@ -116,11 +116,11 @@ class Walk:
             message = await self._engine.take(receive.of, part)
             mine = work.taken[start:stop]
             theirs = await self._decoded(receive.of, message.body, mine)
-            if receive.how is How.REPLACE:
+            if receive.how is BlockUse.REPLACE:
                 mine[...] = theirs
                 continue
             assert work.combine is not None
-            left, right = (theirs, mine) if receive.how is How.LEFT else (mine, theirs)
+            left, right = (theirs, mine) if receive.how is BlockUse.LEFT else (mine, theirs)
             await off_loop(mine.nbytes, work.combine, left, right, mine)
 
     async def _decoded(self, of: int, body: memoryview, mine: Array) -> Array:

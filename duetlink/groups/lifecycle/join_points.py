@@ -12,15 +12,15 @@ from typing import Protocol, TypeVar
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.lifecycle.running import Running
 from duetlink.groups.links.member_links import MemberLinks
-from duetlink.groups.membership.standing import Standing
+from duetlink.groups.membership.member_state import MemberState
 
 T = TypeVar("T")
 
 
-class Pointed(Protocol):
+class JoiningGroup(Protocol):
     """What a point needs of a group at one member."""
 
-    standing: Standing | None
+    standing: MemberState | None
     links: MemberLinks
 
     async def wait_ready(self) -> None: ...
@@ -29,10 +29,10 @@ class Pointed(Protocol):
     def admit(self, seats: tuple[int, ...], /) -> None: ...
 
 
-class Points:
+class JoinPoints:
     """Those of one member. Belongs to the loop thread."""
 
-    def __init__(self, group: Pointed, running: Running) -> None:
+    def __init__(self, group: JoiningGroup, running: Running) -> None:
         self._group = group
         self._running = running
         self._is_here = False  # this member is at a point

@@ -40,7 +40,7 @@ class _Holder(msgspec.Struct, frozen=True):
     host: str
 
 
-class StatePlace:
+class StateDirectory:
     """The directory of one name, which only its owner may read."""
 
     def __init__(self, states: Path, name: str) -> None:
@@ -146,13 +146,13 @@ class StatePlace:
             file.write(json_.dump({"process": os.getpid(), "host": socket.gethostname()}))
 
 
-def places(states: Path) -> list[StatePlace]:
+def places(states: Path) -> list[StateDirectory]:
     """Those where a state may be, by name."""
     try:
         names = sorted(path.name for path in states.iterdir() if path.is_dir())
     except OSError:
         return []
-    return [StatePlace(states, name) for name in names if _NAME.fullmatch(name)]
+    return [StateDirectory(states, name) for name in names if _NAME.fullmatch(name)]
 
 
 def unavailable(path: Path, error: Exception) -> StateUnavailable:

@@ -7,11 +7,11 @@ import math
 from duetlink.base.quantities import rate_text
 from duetlink.data.tuning.choice import Choice
 from duetlink.data.tuning.compression import FEWEST_BYTES, LATENCY, LEAST_CPU, Compression
+from duetlink.data.tuning.data_profile import DataProfile
 from duetlink.data.tuning.decision import Plan
 from duetlink.data.tuning.goodput import Goodput
 from duetlink.data.tuning.model import PROCESSOR_BOUND_BYTES_PER_S, RAW, Figures, Line, cost, cpu_s, rate
 from duetlink.data.tuning.priors import prior
-from duetlink.data.tuning.subject import Subject
 from duetlink.data.tuning.tuner import Place, Tuner
 
 _KIB = 1024
@@ -27,7 +27,7 @@ _UNMEASURED = 800e6  # bytes/s of a link that nobody has measured: a codec has t
 _ALIKE = 1.01
 
 
-class Outlook:
+class PathEstimate:
     """The settings in force, what was measured of the path, and what follows from them for a choice.
 
     Its course keeps it up to date, under the course's lock.
@@ -57,18 +57,18 @@ class Outlook:
             workers = min(workers, max(0.5, shared.cpus * (1 - self.others_load)))
         return Line(goodput, workers, shared.cpus, self._round_trip_s, shared.together, self.path)
 
-    def place(self, subject: Subject, choice: Choice) -> Place:
+    def place(self, profile: DataProfile, choice: Choice) -> Place:
         """Where the speed of a choice for such data is kept."""
-        return choice.key, subject.element.name, subject.kind
+        return choice.key, profile.element.name, profile.kind
 
-    def figures(self, subject: Subject, choice: Choice) -> Figures:
+    def figures(self, profile: DataProfile, choice: Choice) -> Figures:
         """By what is known of such data, or usual for them."""
         if choice.raw:
             return RAW
-        shared, place, usual = self.tuner, self.place(subject, choice), prior(choice.key, subject.kind)
+        shared, place, usual = self.tuner, self.place(profile, choice), prior(choice.key, profile.kind)
         encode = shared.encode.get(place) or shared.tried.get(place) or usual.encode
-        decode = shared.decode.get((choice.codec.name, subject.kind)) or usual.decode
-        return Figures(encode, decode, max(1e-6, subject.ratios.get(choice.key, usual.ratio)))
+        decode = shared.decode.get((choice.codec.name, profile.kind)) or usual.decode
+        return Figures(encode, decode, max(1e-6, profile.ratios.get(choice.key, usual.ratio)))
 
     def ratio(self, choice: Choice, raw_bytes: int, encoded_bytes: int) -> float:
         """The encoded share of a chunk as large as they can be here, by what was seen of a smaller one."""
@@ -85,16 +85,16 @@ class Outlook:
                 return math.inf
         return cost(objective, figures, line, self.size_bytes, chunk_bytes)
 
-    def best(self, costs: dict[Choice, float], subject: Subject) -> Choice:
+    def best(self, costs: dict[Choice, float], profile: DataProfile) -> Choice:
         """The least cost; of several that are alike, the one that takes the least processor time."""
         most, line = _ALIKE * min(costs.values()), self.line
         alike = [choice for choice, found in costs.items() if found <= most]
-        return min(alike, key=lambda choice: cpu_s(self.figures(subject, choice), line))
+        return min(alike, key=lambda choice: cpu_s(self.figures(profile, choice), line))
 
-    def plan(self, subject: Subject, choice: Choice) -> Plan:
+    def plan(self, profile: DataProfile, choice: Choice) -> Plan:
         """How large chunks are, a power of two, so that they end where leaves of 4 MiB do, and no more
         workers than keep the link busy."""
-        objective, speed, figures = self.settings.objective, self.speed, self.figures(subject, choice)
+        objective, speed, figures = self.settings.objective, self.speed, self.figures(profile, choice)
         size = min(_LARGE_CHUNK_BYTES, self.size_bytes // (_CHUNKS * (2 if objective == LATENCY else 1)))
         if objective == FEWEST_BYTES or (choice.raw and self.line.processor_bound and speed is not None):
             size = _MOST_CHUNK_BYTES  # what repeats is found within a chunk
@@ -109,9 +109,9 @@ class Outlook:
         workers = 1 if choice.raw or objective == LEAST_CPU else max(1, workers)
         return Plan(choice.codec.name, choice.level, size, workers)
 
-    def reason(self, subject: Subject, best: Choice, news: str) -> str:
+    def reason(self, profile: DataProfile, best: Choice, news: str) -> str:
         """Why a choice was made, for a person; `news` is what gave occasion to decide."""
-        objective, speed, figures = self.settings.objective, self.speed, self.figures(subject, best)
+        objective, speed, figures = self.settings.objective, self.speed, self.figures(profile, best)
         occasion = news[:1].upper() + news[1:] + ". " if news else ""
         link = f"The link carries {rate_text(speed)}" if speed else "How fast the link is, is not known yet"
         if best.raw:

@@ -22,7 +22,7 @@ class Received:
     tag: int
 
 
-class Letters:
+class PointToPoint:
     """Those of one epoch. Belongs to the loop thread."""
 
     def __init__(self, engine: Engine, limit_bytes: int) -> None:

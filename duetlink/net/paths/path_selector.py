@@ -66,7 +66,7 @@ class Speed:
     alone: bool
 
 
-class Ladder:
+class PathSelector:
     """Opens paths and keeps them open. Methods belong to the loop thread.
 
     `measure` finds the speed of a path; None where it cannot tell. `sink` hears what becomes of each path.

@@ -12,7 +12,7 @@ LEAST_MEMBERS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class Participants:
     """The members of one epoch: their public keys in the group's roster, by rank."""
 
     epoch: int
@@ -42,7 +42,7 @@ class Party:
                 "have that of a single one. Only noise= hides it, and that of one honest member at least"
             )
 
-    def ranks_of(self, later: Party) -> Sequence[int] | None:
+    def ranks_of(self, later: Participants) -> Sequence[int] | None:
         """The ranks here of those who take part later; None if somebody new is among them."""
         places = {key: rank for rank, key in enumerate(self.keys)}
         found = [places.get(key) for key in later.keys]

@@ -21,12 +21,12 @@ from duetlink.data.codecs.element import UINT8, Element
 from duetlink.data.codecs.registry import named
 from duetlink.data.tuning.choice import Choice
 from duetlink.data.tuning.compression import AUTO, FEWEST_BYTES, LATENCY, THROUGHPUT, role_of
+from duetlink.data.tuning.data_profile import DataProfile, Outcome
 from duetlink.data.tuning.decision import Decision
 from duetlink.data.tuning.goodput import Goodput, alike
 from duetlink.data.tuning.model import processors_rate, rate
-from duetlink.data.tuning.outlook import Outlook
+from duetlink.data.tuning.path_estimate import PathEstimate
 from duetlink.data.tuning.sample import SAMPLE_BYTES, Kind, kind_of, take
-from duetlink.data.tuning.subject import Outcome, Subject
 from duetlink.data.tuning.tuner import SMALL_BYTES, Tuner
 from duetlink.errors import DuetError
 
@@ -45,7 +45,7 @@ _LONG_S = 10.0  # of a transfer, beside which a library may load: Python does li
 _TYPICAL_RATE = 200e6  # bytes/s of a link that nobody has measured, for what time is worth on it
 
 
-class Course:
+class CodecController:
     """Any thread may call; chunks are sent in the order in which they were chosen for,
     and `sent` is called once for each, or `rested`.
 
@@ -59,11 +59,11 @@ class Course:
         """A transfer of `size_bytes` over one path begins."""
         self._tuner, self._name, self._path = tuner, name, path
         self._lock = threading.Lock()
-        self._outlook = Outlook(tuner, path, size_bytes, round_trip_s)
+        self._path_estimate = PathEstimate(tuner, path, size_bytes, round_trip_s)
         self._raw = Choice(named("raw"), 0)
         self._failed: dict[str, str] = {}  # by codec, for the rest of the transfer: how, in words
-        self._subjects: dict[tuple[str, Kind], Subject] = {}
-        self._latest: dict[str, Subject] = {}  # by element
+        self._profiles: dict[tuple[str, Kind], DataProfile] = {}
+        self._latest: dict[str, DataProfile] = {}  # by element
         self._outcome: Outcome | None = None  # of the latest decision, until it is known
         self._reversals = 0
         self._queue: deque[Choice] = deque(maxlen=4096)  # chosen, not sent
@@ -72,7 +72,7 @@ class Course:
         self._spent_s = 0.0  # for exploring
         self._rate = 0.0  # bytes of arrays per second by the best choice known
         self._wanted: dict[str, Codec] = {}  # not loaded, but they could win
-        self._shape(Subject(UINT8, Kind.DENSE), self._raw)
+        self._shape(DataProfile(UINT8, Kind.DENSE), self._raw)
 
     # -- what the transfer calls ----------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class Course:
         array of a few items of this chunk and those after it; without it they are taken from the chunk.
         """
         with self._lock:
-            self._outlook.others_load = others_load or 0.0
+            self._path_estimate.others_load = others_load or 0.0
             sample = functools.cache(sample or functools.partial(take, array))
             choice = self._choose(array, element, now_s, sample)
             self._queue.append(choice)
@@ -100,22 +100,22 @@ class Course:
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None:
         """A worker has encoded a chunk."""
         with self._lock:
-            subject = self._subject_of(choice)
-            if subject is None or raw_bytes < SMALL_BYTES:
+            profile = self._profile_of(choice)
+            if profile is None or raw_bytes < SMALL_BYTES:
                 return
-            self._tuner.encoded(self._outlook.place(subject, choice), raw_bytes, elapsed_s)
+            self._tuner.encoded(self._path_estimate.place(profile, choice), raw_bytes, elapsed_s)
             payload_bytes = max(0, encoded_bytes - chunk.HEADER_BYTES)
-            if subject.encoded(choice.key, self._outlook.ratio(choice, raw_bytes, payload_bytes)):
-                subject.due, subject.look_at = "the data have changed", 0
+            if profile.encoded(choice.key, self._path_estimate.ratio(choice, raw_bytes, payload_bytes)):
+                profile.due, profile.look_at = "the data have changed", 0
 
     def failed(self, choice: Choice) -> None:
         """The codec could not encode a chunk, which goes as it is. It is not chosen again here."""
         with self._lock:
             why = self._failed[choice.codec.name] = f"{choice.codec.name} failed to encode a chunk"
             self._outcome = None
-            for subject in self._subjects.values():
-                if subject.choice == choice:
-                    subject.due = why
+            for profile in self._profiles.values():
+                if profile.choice == choice:
+                    profile.due = why
 
     def sent(self, raw_bytes: int, wire_bytes: int, elapsed_s: float, now_s: float) -> None:
         """The transport has taken the next chunk; it held the sender for `elapsed_s` until `now_s`."""
@@ -124,7 +124,7 @@ class Course:
             passed_s = max(elapsed_s, now_s - self._last_s)
             self._last_s = now_s
             processors = self._processors_held(choice, raw_bytes, passed_s)
-            held = self._outlook.goodput.sent(wire_bytes, elapsed_s, now_s, processors=processors)
+            held = self._path_estimate.goodput.sent(wire_bytes, elapsed_s, now_s, processors=processors)
             if self._outcome is not None and self._outcome.choice == choice:
                 self._outcome.sent(raw_bytes, passed_s, held)
                 if (measured := self._outcome.rate) is not None:
@@ -135,21 +135,21 @@ class Course:
         with self._lock:
             self._queue.clear()
             self._last_s = now_s
-            self._outlook.goodput.rested(now_s)
+            self._path_estimate.goodput.rested(now_s)
             if self._outcome is not None:
                 self._outcome.rested()
 
     def decoded(self, codec_name: str, raw_bytes: int, elapsed_s: float) -> None:
         """The peer has decoded a chunk in that time."""
         with self._lock:
-            for subject in self._latest.values():
-                if codec_name in subject.used:
-                    self._tuner.decoded(codec_name, subject.kind, raw_bytes, elapsed_s)
+            for profile in self._latest.values():
+                if codec_name in profile.used:
+                    self._tuner.decoded(codec_name, profile.kind, raw_bytes, elapsed_s)
 
     def finished(self, now_s: float) -> None:
         """The transfer is over, complete or not."""
         with self._lock:
-            goodput = self._outlook.goodput
+            goodput = self._path_estimate.goodput
             if goodput.measured is not None and goodput.lasting:
                 self._tuner.goodput[self._path] = goodput.measured
             self._load_wanted()
@@ -157,42 +157,42 @@ class Course:
     # -- choosing -------------------------------------------------------------------------------------------
 
     def _choose(self, array: Array, element: Element, now_s: float, sample: Callable[[], Array]) -> Choice:
-        settings, outlook = self._tuner.compression, self._outlook
-        if settings is not outlook.settings:
-            outlook.settings, self._spent_s = settings, 0.0
-            for subject in self._subjects.values():
-                subject.due = "the settings have changed"
+        settings, path_estimate = self._tuner.compression, self._path_estimate
+        if settings is not path_estimate.settings:
+            path_estimate.settings, self._spent_s = settings, 0.0
+            for profile in self._profiles.values():
+                profile.due = "the settings have changed"
         if settings.mode == "manual" and settings.codec[role_of(element)] != AUTO:
             return self._named(element, now_s)
         if settings.pin and (pinned := self._pinned(element)) is not None:
             return pinned
         if not array.nbytes:
             return self._raw
-        subject = self._subject(array, element, sample)
-        if subject.due is None and not alike(outlook.speed, subject.speed):
-            subject.due = self._link_changed(subject)
-        if subject.due is not None:
-            self._decide(subject, sample, now_s)
-        choice = subject.choice or self._raw
-        if subject.plan is not None:
-            self.chunk_bytes, self.workers = subject.plan.chunk_bytes, subject.plan.workers
+        profile = self._profile(array, element, sample)
+        if profile.due is None and not alike(path_estimate.speed, profile.speed):
+            profile.due = self._link_changed(profile)
+        if profile.due is not None:
+            self._decide(profile, sample, now_s)
+        choice = profile.choice or self._raw
+        if profile.plan is not None:
+            self.chunk_bytes, self.workers = profile.plan.chunk_bytes, profile.plan.workers
         return choice
 
-    def _link_changed(self, subject: Subject) -> str:
+    def _link_changed(self, profile: DataProfile) -> str:
         """Nothing that was measured counts any more; returns what to say of it."""
-        subject.outcomes.clear()
-        shunned, speed = self._tuner.shunned, self._outlook.speed
+        profile.outcomes.clear()
+        shunned, speed = self._tuner.shunned, self._path_estimate.speed
         for path, place in list(shunned):
             if path == self._path:
                 shunned.pop((path, place), None)
-        if speed is None or subject.speed is None:
+        if speed is None or profile.speed is None:
             return ""
-        return f"the link carries {rate_text(speed)}, no longer {rate_text(subject.speed)}"
+        return f"the link carries {rate_text(speed)}, no longer {rate_text(profile.speed)}"
 
     def _named(self, element: Element, now_s: float) -> Choice:
         """What the settings say."""
         role, choice = role_of(element), self._raw
-        name, level = self._outlook.settings.codec[role], self._outlook.settings.level[role]
+        name, level = self._path_estimate.settings.codec[role], self._path_estimate.settings.level[role]
         why = f"the settings name {name} for {role}"
         try:
             codec = named(name)
@@ -210,22 +210,22 @@ class Course:
 
     def _pinned(self, element: Element) -> Choice | None:
         """What was chosen last, by this transfer or another; None where nothing was."""
-        subject = self._latest.get(element.name)
-        choice = self._tuner.latest.get((self._path, element.name)) if subject is None else subject.choice
+        profile = self._latest.get(element.name)
+        choice = self._tuner.latest.get((self._path, element.name)) if profile is None else profile.choice
         if choice is None or choice.codec.name in self._failed:
             return None
-        subject = subject or self._meet(element, Kind.DENSE)
-        subject.choice = choice
-        self._shape(subject, choice)
+        profile = profile or self._meet(element, Kind.DENSE)
+        profile.choice = choice
+        self._shape(profile, choice)
         return choice
 
-    def _meet(self, element: Element, kind: Kind) -> Subject:
+    def _meet(self, element: Element, kind: Kind) -> DataProfile:
         """The subject of such data, now the latest of its element."""
-        subject = self._subjects.setdefault((element.name, kind), Subject(element, kind))
-        self._latest[element.name] = subject
-        return subject
+        profile = self._profiles.setdefault((element.name, kind), DataProfile(element, kind))
+        self._latest[element.name] = profile
+        return profile
 
-    def _subject(self, array: Array, element: Element, sample: Callable[[], Array]) -> Subject:
+    def _profile(self, array: Array, element: Element, sample: Callable[[], Array]) -> DataProfile:
         """The kind of data that begins here: looked at now and then, in between as it was before."""
         before = self._latest.get(element.name)
         if before is not None and self._chunks < before.look_at:
@@ -234,92 +234,96 @@ class Course:
         if not self._affords(look_s):
             return before or self._meet(element, Kind.DENSE)
         self._spent_s += look_s
-        subject = self._meet(element, kind_of(sample()))
-        fast = self._outlook.line.processor_bound
-        subject.look_at = self._chunks + (_LOOK_EVERY_FAST if fast else _LOOK_EVERY)
-        return subject
+        profile = self._meet(element, kind_of(sample()))
+        fast = self._path_estimate.line.processor_bound
+        profile.look_at = self._chunks + (_LOOK_EVERY_FAST if fast else _LOOK_EVERY)
+        return profile
 
-    def _decide(self, subject: Subject, sample: Callable[[], Array], now_s: float) -> None:
+    def _decide(self, profile: DataProfile, sample: Callable[[], Array], now_s: float) -> None:
         """Find the best choice, and change to it if it is better by enough."""
-        outlook, news = self._outlook, subject.due or ""
-        costs = self._costs(subject, sample, now_s)
-        best, current = outlook.best(costs, subject), subject.choice or self._raw
-        gain = _GAIN_BYTES if outlook.settings.objective == FEWEST_BYTES else _GAIN
+        path_estimate, news = self._path_estimate, profile.due or ""
+        costs = self._costs(profile, sample, now_s)
+        best, current = path_estimate.best(costs, profile), profile.choice or self._raw
+        gain = _GAIN_BYTES if path_estimate.settings.objective == FEWEST_BYTES else _GAIN
         if current in costs and costs[best] * gain > costs[current]:
             best = current
         self._reversals = 0
-        subject.speed = outlook.speed
-        predicted = rate(outlook.figures(subject, best), outlook.line) if outlook.speed else None
-        self._put(subject, best, outlook.reason(subject, best, news), now_s, predicted)
+        profile.speed = path_estimate.speed
+        predicted = (
+            rate(path_estimate.figures(profile, best), path_estimate.line) if path_estimate.speed else None
+        )
+        self._put(profile, best, path_estimate.reason(profile, best, news), now_s, predicted)
 
     # -- trying codecs on a sample --------------------------------------------------------------------------
 
     def _affords(self, cost_s: float) -> bool:
         """Whether the transfer is long enough for that, encoded as well as is known."""
-        share = _EXPLORE_BYTES if self._outlook.settings.objective == FEWEST_BYTES else _EXPLORE
+        share = _EXPLORE_BYTES if self._path_estimate.settings.objective == FEWEST_BYTES else _EXPLORE
         return self._spent_s + cost_s <= share * self._lasts_s
 
     @property
     def _lasts_s(self) -> float:
         """How long the transfer takes, by the best choice known."""
-        return self._outlook.size_bytes / max(self._rate, self._outlook.speed or _TYPICAL_RATE)
+        return self._path_estimate.size_bytes / max(self._rate, self._path_estimate.speed or _TYPICAL_RATE)
 
-    def _costs(self, subject: Subject, sample: Callable[[], Array], now_s: float) -> dict[Choice, float]:
+    def _costs(self, profile: DataProfile, sample: Callable[[], Array], now_s: float) -> dict[Choice, float]:
         """Of all choices that are allowed and known, after trying on a sample what could win."""
-        outlook, shunned = self._outlook, self._tuner.shunned
+        path_estimate, shunned = self._path_estimate, self._tuner.shunned
 
         def expected(choice: Choice) -> float:
-            return outlook.cost(outlook.figures(subject, choice), self.chunk_bytes)
+            return path_estimate.cost(path_estimate.figures(profile, choice), self.chunk_bytes)
 
         costs = {self._raw: expected(self._raw)}
         candidates = [
             choice
-            for choice in self._tuner.candidates(subject.element)
-            if subject.kind is not Kind.NOISE and choice.codec.name not in self._failed
-            if shunned.get((self._path, outlook.place(subject, choice)), now_s) <= now_s
+            for choice in self._tuner.candidates(profile.element)
+            if profile.kind is not Kind.NOISE and choice.codec.name not in self._failed
+            if shunned.get((self._path, path_estimate.place(profile, choice)), now_s) <= now_s
         ]
         for choice in sorted(candidates, key=expected):
-            if choice.key not in subject.ratios and expected(choice) < _HOPELESS * min(costs.values()):
-                self._rate = rate(outlook.figures(subject, outlook.best(costs, subject)), outlook.line)
-                self._try(subject, choice, sample)
-            if choice.key in subject.ratios:
+            if choice.key not in profile.ratios and expected(choice) < _HOPELESS * min(costs.values()):
+                self._rate = rate(
+                    path_estimate.figures(profile, path_estimate.best(costs, profile)), path_estimate.line
+                )
+                self._try(profile, choice, sample)
+            if choice.key in profile.ratios:
                 costs[choice] = expected(choice)
         if self._lasts_s > _LONG_S:
             self._load_wanted()
         return costs
 
-    def _try(self, subject: Subject, choice: Choice, sample: Callable[[], Array]) -> None:
+    def _try(self, profile: DataProfile, choice: Choice, sample: Callable[[], Array]) -> None:
         """Find out what a codec makes of a sample, and how fast, if there is time for it."""
-        shared, outlook, name = self._tuner, self._outlook, choice.codec.name
+        shared, path_estimate, name = self._tuner, self._path_estimate, choice.codec.name
         if not choice.codec.ready:
-            if outlook.speed is not None:
+            if path_estimate.speed is not None:
                 self._wanted[name] = choice.codec
             return
-        if not self._affords(_CALL_S + SAMPLE_BYTES / outlook.figures(subject, choice).encode):
+        if not self._affords(_CALL_S + SAMPLE_BYTES / path_estimate.figures(profile, choice).encode):
             return
         items, begin_s = sample(), shared.clock()
         try:
-            if not choice.codec.suits(items, subject.element):
-                subject.ratios[choice.key] = 1.0
+            if not choice.codec.suits(items, profile.element):
+                profile.ratios[choice.key] = 1.0
                 return
-            _, call_s = self._time(subject, choice, items[:_FEW_ITEMS])  # its code is at hand from now on
+            _, call_s = self._time(profile, choice, items[:_FEW_ITEMS])  # its code is at hand from now on
             if name not in shared.call_s:
-                _, shared.call_s[name] = self._time(subject, choice, items[:_FEW_ITEMS])
-            encoded_bytes, elapsed_s = self._time(subject, choice, items)
+                _, shared.call_s[name] = self._time(profile, choice, items[:_FEW_ITEMS])
+            encoded_bytes, elapsed_s = self._time(profile, choice, items)
         except Exception:
             self._failed[name] = f"{name} failed to encode a sample"
             return
         finally:
             self._spent_s += shared.clock() - begin_s
-        subject.ratios[choice.key] = outlook.ratio(choice, items.nbytes, encoded_bytes)
+        profile.ratios[choice.key] = path_estimate.ratio(choice, items.nbytes, encoded_bytes)
         items_s = max(elapsed_s - min(call_s, shared.call_s[name]), elapsed_s / _MOST_CALL)
         if items_s > 0:
-            shared.tried[outlook.place(subject, choice)] = items.nbytes / items_s
+            shared.tried[path_estimate.place(profile, choice)] = items.nbytes / items_s
 
-    def _time(self, subject: Subject, choice: Choice, items: Array) -> tuple[int, float]:
+    def _time(self, profile: DataProfile, choice: Choice, items: Array) -> tuple[int, float]:
         """How many bytes a sample becomes, and what that takes."""
         begin_s = self._tuner.clock()
-        encoded = choice.codec.encode(items, subject.element, choice.level)
+        encoded = choice.codec.encode(items, profile.element, choice.level)
         return len(encoded), self._tuner.clock() - begin_s
 
     def _load_wanted(self) -> None:
@@ -329,51 +333,51 @@ class Course:
 
     # -- what comes of it -----------------------------------------------------------------------------------
 
-    def _subject_of(self, choice: Choice) -> Subject | None:
+    def _profile_of(self, choice: Choice) -> DataProfile | None:
         """The data that it is in force for; none for raw."""
-        found = (subject for subject in self._latest.values() if subject.choice == choice)
+        found = (profile for profile in self._latest.values() if profile.choice == choice)
         return None if choice.raw else next(found, None)
 
     def _processors_held(self, choice: Choice, raw_bytes: int, passed_s: float) -> bool:
         """Whether a chunk took about as long as processors need for it: then its time says nothing of the
         link, which would look slow; heavier codecs would look right, and the next chunk take longer still."""
-        subject, outlook = self._subject_of(choice), self._outlook
-        if subject is None:
+        profile, path_estimate = self._profile_of(choice), self._path_estimate
+        if profile is None:
             return False
-        bound = processors_rate(outlook.figures(subject, choice), outlook.line)
+        bound = processors_rate(path_estimate.figures(profile, choice), path_estimate.line)
         return raw_bytes > _PROCESSORS_SHARE * bound * passed_s
 
-    def _shape(self, subject: Subject, choice: Choice) -> None:
-        subject.plan = self._outlook.plan(subject, choice)
-        self.chunk_bytes, self.workers = subject.plan.chunk_bytes, subject.plan.workers
+    def _shape(self, profile: DataProfile, choice: Choice) -> None:
+        profile.plan = self._path_estimate.plan(profile, choice)
+        self.chunk_bytes, self.workers = profile.plan.chunk_bytes, profile.plan.workers
 
     def _put(
-        self, subject: Subject, choice: Choice, why: str, now_s: float, predicted: float | None = None
+        self, profile: DataProfile, choice: Choice, why: str, now_s: float, predicted: float | None = None
     ) -> None:
         """Put a choice in force, and record it where it is another one."""
-        before, changed = subject.plan, subject.choice != choice
-        subject.choice, subject.due = choice, None
-        self._shape(subject, choice)
-        if changed and subject.plan is not None:
-            self._tuner.latest[self._path, subject.element.name] = choice
+        before, changed = profile.plan, profile.choice != choice
+        profile.choice, profile.due = choice, None
+        self._shape(profile, choice)
+        if changed and profile.plan is not None:
+            self._tuner.latest[self._path, profile.element.name] = choice
             number = next(self._tuner.numbers)
-            decision = Decision(number, now_s, self._name, self._path, before, subject.plan, why, predicted)
-            self._outcome = Outcome(decision, subject, choice)
+            decision = Decision(number, now_s, self._name, self._path, before, profile.plan, why, predicted)
+            self._outcome = Outcome(decision, profile, choice)
             self._tuner.record(decision)
 
     def _judge(self, outcome: Outcome, measured: float, now_s: float) -> None:
         """It is known what a decision brought: tell, and take it back if something else brought more."""
-        subject, choice, settings, shared = (
-            outcome.subject,
+        profile, choice, settings, shared = (
+            outcome.profile,
             outcome.choice,
-            self._outlook.settings,
+            self._path_estimate.settings,
             self._tuner,
         )
         self._outcome = None
         shared.record(msgspec.structs.replace(outcome.decision, measured=measured))
-        outcomes = subject.outcomes
-        if subject.speed is not None:
-            outcomes.setdefault(self._raw, subject.speed)
+        outcomes = profile.outcomes
+        if profile.speed is not None:
+            outcomes.setdefault(self._raw, profile.speed)
         outcomes[choice] = measured
         best = max(outcomes, key=lambda choice: outcomes[choice])
         # fewer bytes, or less processor time, may take longer: that was asked for
@@ -382,8 +386,8 @@ class Course:
             return
         self._reversals += 1
         if not choice.raw:
-            shared.shunned[self._path, self._outlook.place(subject, choice)] = now_s + _SHUNNED_S
-            self._outlook.goodput = Goodput(subject.speed)  # beside its encoding it was not the link's
-        shared.shunned.pop((self._path, self._outlook.place(subject, best)), None)
+            shared.shunned[self._path, self._path_estimate.place(profile, choice)] = now_s + _SHUNNED_S
+            self._path_estimate.goodput = Goodput(profile.speed)  # beside its encoding it was not the link's
+        shared.shunned.pop((self._path, self._path_estimate.place(profile, best)), None)
         why = f"{choice} brought {rate_text(measured)} instead of the {rate_text(outcomes[best])} of {best}"
-        self._put(subject, best, why, now_s)
+        self._put(profile, best, why, now_s)

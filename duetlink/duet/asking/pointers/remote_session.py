@@ -41,7 +41,7 @@ _MOST_PARTS = 5  # that are named where the whole cannot travel
 _MODULES = {"python": "builtins"}  # of a list, where its name is another
 
 
-class Workbench:
+class RemoteSession:
     """Where pointers of one duet get what they work with. Any thread, if not said otherwise."""
 
     def __init__(self, catalogue: Catalogue, asking: Asking, settings: Settings) -> None:
@@ -69,11 +69,11 @@ class Workbench:
 
     # -- on the loop thread ----------------------------------------------------------------------------------
 
-    def successor(self, asking: Asking) -> Workbench:
+    def successor(self, asking: Asking) -> RemoteSession:
         """With another peer: what is here of this one's objects is not of the other's."""
-        workbench = Workbench(self._catalogue, asking, self._settings)
-        workbench._thread, workbench._decoding = self._thread, self._decoding
-        return workbench
+        remote_session = RemoteSession(self._catalogue, asking, self._settings)
+        remote_session._thread, remote_session._decoding = self._thread, self._decoding
+        return remote_session
 
     def attach(self, link: Link) -> None:
         self._link = link
@@ -183,7 +183,7 @@ class Workbench:
         kept = unaltered(body)
         try:
             own = body if kept is None else kept.copy()
-            mock = values.decode(own, room=values.Room(MOST_MOCK_BYTES), gradients=False)
+            mock = values.decode(own, room=values.DecodeBudget(MOST_MOCK_BYTES), gradients=False)
         except BaseException:
             if kept is not None:
                 kept.close()

@@ -13,7 +13,7 @@ _MOST_HALL_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Seated:
+class SeatAssignment:
     """The newcomer has the last seat of the roster."""
 
     roster: Roster
@@ -40,7 +40,7 @@ class Seated:
         )
 
     @classmethod
-    def from_wire(cls, seated: pb.Seated, me: Entry) -> Seated:
+    def from_wire(cls, seated: pb.Seated, me: Entry) -> SeatAssignment:
         """Raises RemoteProtocolError: `me` has no seat of its own, or seats are named that nobody has."""
         roster = Roster()
         for entry in seated.entries:

@@ -44,7 +44,7 @@ class Outage:
     left_s: float
 
 
-class LifelineOwner(Protocol):
+class ReconnectorOwner(Protocol):
     """What hears of the connections of a lifeline: the link."""
 
     def connection_lost(self, why: str) -> None:
@@ -66,7 +66,7 @@ class LifelineOwner(Protocol):
     def round_trip_took(self, time_s: float) -> None: ...
 
 
-class Lifeline:
+class Reconnector:
     """The two channels of a link, and the connections under them. Methods belong to the loop thread."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Lifeline:
     ) -> None:
         self._connection = connection
         self._settings = settings
-        self._owner: LifelineOwner | None = None  # once it is watched
+        self._owner: ReconnectorOwner | None = None  # once it is watched
         self._tasks: list[asyncio.Task[None]] = []
         self._heard_s = self._counted_from_s = uptime_s()
         self._heard = asyncio.Event()
@@ -102,7 +102,7 @@ class Lifeline:
         await self._connection.wait_open(timeout_s)
         self._attach()
 
-    def start(self, owner: LifelineOwner, reconnect: Reconnect | None) -> None:
+    def start(self, owner: ReconnectorOwner, reconnect: Reconnect | None) -> None:
         """Watch the connection from here on, for `owner`; without `reconnect` its end is the link's."""
         self._beat_s = uptime_s()
         self._owner = owner
@@ -137,7 +137,7 @@ class Lifeline:
 
     # -- one connection after another ------------------------------------------------------------------------
 
-    async def _live(self, owner: LifelineOwner, reconnect: Reconnect | None) -> None:
+    async def _live(self, owner: ReconnectorOwner, reconnect: Reconnect | None) -> None:
         while True:
             self._why_lost = await self._wait_lost()
             why = self._why_lost()
@@ -205,7 +205,7 @@ class Lifeline:
         if self._owner is not None:  # soon: whoever asked is in the middle of something
             asyncio.get_running_loop().call_soon(self._owner.was_stopped)
 
-    async def _restore(self, owner: LifelineOwner, reconnect: Reconnect) -> None:
+    async def _restore(self, owner: ReconnectorOwner, reconnect: Reconnect) -> None:
         """Try for a new connection until there is one, or until the old one is heard again."""
         pause_s = _PAUSE_FIRST_S
         while True:
@@ -239,7 +239,7 @@ class Lifeline:
                     attempt.exception()  # looked at above, or of no interest any more
             pause_s = min(max(2 * pause_s, _PAUSE_FIRST_S), _PAUSE_LAST_S)
 
-    def _succeeded(self, owner: LifelineOwner, attempt: asyncio.Task[None]) -> bool:
+    def _succeeded(self, owner: ReconnectorOwner, attempt: asyncio.Task[None]) -> bool:
         error = attempt.exception()
         if error is not None:
             owner.attempt_failed(error)
@@ -299,7 +299,7 @@ class Lifeline:
         self._heard_s = self._counted_from_s = uptime_s()
         self._heard.set()
 
-    async def _beat(self, owner: LifelineOwner) -> None:
+    async def _beat(self, owner: ReconnectorOwner) -> None:
         """Ping now and then, and look whether this machine's addresses have changed."""
         interval_s = self._settings.heartbeat_interval_s
         pings: set[asyncio.Task[None]] = set()
@@ -323,7 +323,7 @@ class Lifeline:
         """Count the connection as lost unless something is heard within `time_s` from now."""
         self._counted_from_s = uptime_s() - max(self._settings.heartbeat_timeout_s - time_s, 0.0)
 
-    async def _ping(self, owner: LifelineOwner) -> None:
+    async def _ping(self, owner: ReconnectorOwner) -> None:
         with contextlib.suppress(TimeoutError, LinkClosed):
             async with asyncio.timeout(self._settings.heartbeat_timeout_s):
                 owner.round_trip_took(await self.control.ping())

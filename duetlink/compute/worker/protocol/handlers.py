@@ -19,7 +19,7 @@ class Outside(NamedTuple):
     answer: Callable[[], Answer]
 
 
-class Desk(Protocol):
+class CommandHandler(Protocol):
     """Does the commands of the kernel, one after the other, from the room's start to its end."""
 
     def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer | Outside:
@@ -38,7 +38,7 @@ class Kind(NamedTuple):
     runs_code: bool  # whether it runs source text that a person has approved
 
 
-DESKS: dict[str, Kind] = {
+HANDLERS: dict[str, Kind] = {
     "program": Kind("duetlink.compute.worker.room.program", "ProgramDesk", runs_code=False),
     "job": Kind("duetlink.compute.worker.room.job", "JobDesk", runs_code=True),
     "mates": Kind("duetlink.compute.worker.room.mates", "MatesDesk", runs_code=False),
@@ -46,7 +46,7 @@ DESKS: dict[str, Kind] = {
 }
 
 
-def make(kind: Kind) -> Desk:
+def make(kind: Kind) -> CommandHandler:
     """A desk, with all that it imports."""
-    desk: Desk = getattr(importlib.import_module(kind.module), kind.name)()
-    return desk
+    handler: CommandHandler = getattr(importlib.import_module(kind.module), kind.name)()
+    return handler
