@@ -18,8 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from duetlink.compute.worker.protocol import handlers
-from duetlink.compute.worker.protocol import libraries, memory
+from duetlink.compute.worker.protocol import handlers, libraries, memory
 from duetlink.compute.worker.protocol.frames import Frame
 from duetlink.compute.worker.protocol.isolation import Isolation
 from duetlink.compute.worker.protocol.limits import Limits

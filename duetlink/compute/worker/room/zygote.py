@@ -22,8 +22,7 @@ import traceback
 from collections.abc import Iterator
 
 from duetlink.compute.operations.steps import body
-from duetlink.compute.worker.protocol import handlers
-from duetlink.compute.worker.protocol import libraries
+from duetlink.compute.worker.protocol import handlers, libraries
 from duetlink.compute.worker.room import child, huge_pages, program
 from duetlink.compute.worker.room.console import Console, KernelGone
 from duetlink.compute.worker.room.draws import Draws, seed_by_system
