@@ -130,7 +130,7 @@ class Process:
 def driver_of(rung: str) -> Establish:
     """The driver of that rung, imported now: a process has one, and starts quickly."""
     module, name = _DRIVERS[rung]
-    driver: Establish = getattr(import_module(f"duetlink.net.carrier.{module}"), name)
+    driver: Establish = getattr(import_module(f"duetlink.net.carrier.drivers.{module}"), name)
     return driver
 
 
