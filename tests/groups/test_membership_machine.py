@@ -418,7 +418,8 @@ PLANTS = {
 def source_of_machine() -> str:
     """With that of what it imports of standings in it, so that bugs can be planted in both."""
     found, inside = inspect.getsource(machine), inspect.getsource(standing).partition("annotations\n")[2]
-    imports = "from duetlink.groups.membership.member_state import Round, Standing, alive, times_missed\n"
+    names = "AgreementRound, MemberState, alive, times_missed"
+    imports = f"from duetlink.groups.membership.member_state import {names}\n"
     assert imports in found
     return found.replace(imports, inside)
 

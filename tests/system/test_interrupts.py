@@ -25,7 +25,7 @@ PATIENT = (
 TRIED = """
     duetlink.duet.asking.requests.pending_request:PendingRequest._result
     duetlink.duet.asking.requests.pending_request:_wait
-    duetlink.duet.asking.pointers.remote_session:Workbench.mock
+    duetlink.duet.asking.pointers.remote_session:RemoteSession.mock
     duetlink.duet.duet:Duet._wait_for
     duetlink.duet.duet:Duet.close
     duetlink.duet.duet:Duet.open_port
@@ -57,7 +57,7 @@ OWN = {
     "duetlink.duet.asking.mocks.agreement:Mates._asked": "a room of this machine's, thirty seconds at most",
     "duetlink.duet.asking.requests.own_requests:OwnRequest.withdraw": TURN,
     "duetlink.duet.asking.requests.pending_request:PendingRequest.__init__": TURN,
-    "duetlink.duet.asking.pointers.remote_session:Workbench.glance": "two seconds at most, of what is shown",
+    "duetlink.duet.asking.pointers.remote_session:RemoteSession.glance": "two seconds at most",
     "duetlink.duet.compression:SharedCompression": TURN,
     "duetlink.duet.duet:Duet.accept": "the text is taken at once; then it waits as wait_connected",
     "duetlink.duet.duet:Duet.doctor": "ten seconds at most, on a loop of its own",
@@ -84,7 +84,7 @@ OWN = {
     "duetlink.groups.torch.store_links:StoreLinks.cut": "the result of a future that is done",
     "duetlink.groups.torch.face:Face": "called by torch; by LoopThread.run, as all of these",
     "duetlink.groups.torch.group_store:GroupStore": "the same; answers are told apart by their numbers",
-    "duetlink.groups.torch.job:Job.close": "the end of a job; what is left of it is freed by the next call",
+    "duetlink.groups.torch.job:TorchJob.close": "the end of a job; what is left of it is freed by the next call",
     "duetlink.groups.torch.work:PendingWork": "as PendingWork.wait",
     "duetlink_gossip.courier:Courier.close": "the end of a gossip, ten seconds at most",
 }
@@ -165,7 +165,7 @@ def test_waits_of_a_connected_duet(make_kernel: MakeKernel) -> None:
     interrupted(scientist, "duet.send(np.ones(3_000_000), 'gift')", "Duet.send", owner)
     assert scientist.run("duet.send(np.ones(3_000_000), 'gift')") == "ok None"
     assert owner.value("duet.store['gift'].get().sum()") == "np.float64(3000000.0)"
-    interrupted(scientist, "x + 1", "Workbench.mock", owner)
+    interrupted(scientist, "x + 1", "RemoteSession.mock", owner)
     assert scientist.run("y = x + 1") == "ok None"
     interrupted(scientist, "duet.check(y)", "PendingRequest._result")  # which takes the request back
     assert owner.run("duet.policies.add(duetlink.Policy('approve'))") == "ok None"

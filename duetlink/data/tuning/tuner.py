@@ -1,11 +1,11 @@
 """The tuner of one sending direction of a link: what all its transfers know together.
 
-    course = Course(tuner, "scans", "tcp", size_bytes, now_s)
-    choice = course.choose(chunk, element, now_s)        # before each chunk is encoded
+    controller = CodecController(tuner, "scans", "tcp", size_bytes, now_s)
+    choice = controller.choose(chunk, element, now_s)        # before each chunk is encoded
     ...
-    course.sent(raw_bytes, wire_bytes, held_s, now_s)    # after the transport has taken it
+    controller.sent(raw_bytes, wire_bytes, held_s, now_s)    # after the transport has taken it
 
-A course samples the data (`sample.py`), tries codecs on the sample, and takes the least of a cost model
+A controller samples the data (`sample.py`), tries codecs on the sample, and takes the least of a cost model
 (`model.py`). It decides again when the link's goodput (`goodput.py`) or the data have changed. Codecs'
 libraries are loaded in the background.
 """

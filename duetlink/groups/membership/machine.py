@@ -19,7 +19,7 @@ anybody else, and the next one finds out what it may have had accepted.
 |                          | given up                                                                        |
 | Leave, Heard Leaving     | tell all; the epoch is revoked, which ends what runs; *consider*                |
 | Heard Leaving of another | tell all, if new; its end is no loss, whichever message tells of it first       |
-| Spoil, Heard Spoiled     | the same, with the same members: an operation failed, and left messages behind  |
+| AbortEpoch, EpochAborted | the same, with the same members: an operation failed, and left messages behind  |
 | Admit                    | *consider* with these newcomers; all members wait for it, between operations    |
 | Heard Prepare            | Refused, if the ballot is old. Else Promise, once nothing runs; one that says   |
 |                          | who is lost revokes the epoch                                                   |

@@ -1,8 +1,8 @@
 """What leaves on a Flight stream: blocks of a body, each as it is or encoded, as the tuner says.
 
     body -> blocks -> choose -> encode (pool) -> in order -> gRPC
-                        ^                           |
-                     Course  <- how long each took -+
+                        ^                             |
+                    Controller <- how long each took -+
 
 While gRPC sends one parcel the next ones are encoded on the pool, no more ahead than there are workers. What
 is not encoded goes out as the sender's own memory. Where the transfer is paused, what was made ahead is

@@ -1,4 +1,4 @@
-"""Workers with the handlers of `probe_desk.py`: started by a program of the tests' own."""
+"""Workers with the handlers of `probe_handler.py`: started by a program of the tests' own."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ import site, sys
 for path in sys.argv[2:]:
     path in sys.path or site.addsitedir(path)
 sys.path.insert(0, {str(Path(__file__).resolve().parents[3])!r})
-from tests.compute.worker import probe_desk, raw_calls
+from tests.compute.worker import probe_handler, raw_calls
 from duetlink.compute.worker.protocol import handlers
-handlers.HANDLERS.update(probe_desk.HANDLERS)
+handlers.HANDLERS.update(probe_handler.HANDLERS)
 from duetlink.compute.worker.room.child import main
 main(int(sys.argv[1]))
 """

@@ -81,10 +81,10 @@ async def _looked() -> tuple[list[str], list[str]]:
         await room.close()
 
 
-def test_no_frame_leads_to_the_channel_the_desk_or_the_meter(place: Place) -> None:
+def test_no_frame_leads_to_the_channel_the_handler_or_the_meter(place: Place) -> None:
     kinds, names = place.run(_looked())
     assert "duetlink.compute.worker.room.output.Output" in kinds  # it has looked
     ours = {kind for kind in kinds if kind.startswith("duetlink.")}
     assert ours == {"duetlink.compute.worker.room.job._Job", "duetlink.compute.worker.room.output.Output"}
     assert "socket.socket" not in kinds
-    assert not {"console", "desk", "emit", "counted", "lockdown"} & set(names)
+    assert not {"console", "handler", "emit", "counted", "lockdown"} & set(names)

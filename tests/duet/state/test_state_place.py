@@ -19,8 +19,8 @@ from duetlink.duet.state.file import StateFile
 HOLDS = """
 import sys
 from pathlib import Path
-from duetlink.duet.state.directory import StatePlace
-place = StatePlace(Path(sys.argv[1]), "clinic")
+from duetlink.duet.state.directory import StateDirectory
+place = StateDirectory(Path(sys.argv[1]), "clinic")
 place.hold()
 print("held", flush=True)
 sys.stdin.read()

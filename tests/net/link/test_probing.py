@@ -58,7 +58,7 @@ async def measured(arrivals: Arrivals, alone: bool, rpc: Any = None) -> Speed | 
     rpc = rpc or Rpc()
     traffic: Any = SimpleNamespace(busy=not alone)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probing, "Landing", ReceiveBuffer)
+        patch.setattr(probing, "ReceiveBuffer", ReceiveBuffer)
         patch.setattr(probing, "time", SimpleNamespace(monotonic=lambda: path.now_s))
         return await probing.Prober(rpc, unused, traffic).measure(path)
 

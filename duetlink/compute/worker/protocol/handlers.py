@@ -39,10 +39,10 @@ class Kind(NamedTuple):
 
 
 HANDLERS: dict[str, Kind] = {
-    "program": Kind("duetlink.compute.worker.room.program", "ProgramDesk", runs_code=False),
-    "job": Kind("duetlink.compute.worker.room.job", "JobDesk", runs_code=True),
-    "mates": Kind("duetlink.compute.worker.room.mates", "MatesDesk", runs_code=False),
-    "decode": Kind("duetlink.compute.worker.room.decoding", "DecodingDesk", runs_code=False),
+    "program": Kind("duetlink.compute.worker.room.program", "ProgramHandler", runs_code=False),
+    "job": Kind("duetlink.compute.worker.room.job", "JobHandler", runs_code=True),
+    "mates": Kind("duetlink.compute.worker.room.mates", "MatesHandler", runs_code=False),
+    "decode": Kind("duetlink.compute.worker.room.decoding", "DecodingHandler", runs_code=False),
 }
 
 

@@ -54,7 +54,7 @@ class ReceivedOffer:
 
 
 @dataclass(slots=True)
-class _Landing:
+class _ReceiveBuffer:
     """Where the content of an accepted letter goes; None once nobody waits for it any more."""
 
     into: memoryview | None
@@ -85,7 +85,7 @@ class Messages:
         self._arrivals: list[ReceivedOffer] = []  # the same letters, in the order of their arrival
         self._wishes: list[_Wish] = []
         self._answers: dict[tuple[int, int], asyncio.Future[bool]] = {}
-        self._landings: dict[tuple[int, int], _Landing] = {}
+        self._landings: dict[tuple[int, int], _ReceiveBuffer] = {}
         self._room = asyncio.Event()
         self._failed = False
 
@@ -160,7 +160,7 @@ class Messages:
             await self._answer(letter, refused=False)
             return
         done = asyncio.get_running_loop().create_future()
-        receive_buffer = _Landing(into, letter.size_bytes, done, moved)
+        receive_buffer = _ReceiveBuffer(into, letter.size_bytes, done, moved)
         self._landings[letter.of, letter.offer.number] = receive_buffer
         try:
             await self._answer(letter, refused=False)

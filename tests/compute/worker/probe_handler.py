@@ -1,4 +1,4 @@
-"""A desk that tries what a room must not be able to do. Its commands are the functions below, by name."""
+"""A command handler that tries what a room must not be able to do. Its commands are the functions below."""
 
 from __future__ import annotations
 
