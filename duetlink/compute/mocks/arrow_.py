@@ -1,4 +1,4 @@
-"""Arrow tables, batches, arrays and scalars. Metadata, and the layout in chunks, are not the twin's."""
+"""Mocks of Arrow tables, batches, arrays and scalars, without their metadata and their layout in chunks."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def spans(array: Any, part: str) -> Iterator[Span]:
-    """Where an array's buffers lie. A slice's are those of the whole."""
+    """Yield the memory ranges of an array's buffers; a slice counts with the whole buffers that it
+    points into.
+    """
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else (array,):
         for buffer in chunk.buffers():
             if buffer is not None and buffer.size and buffer.is_cpu:
@@ -109,7 +111,7 @@ def _listed(table: Any) -> str:
 
 
 class ColumnFacts:
-    """Of a column that is not nested."""
+    """The facts of a column whose type is not nested."""
 
     def __init__(self, column: Any) -> None:
         self._column = column
@@ -150,7 +152,7 @@ class ColumnFacts:
 
 
 def _bound(scalar: Any) -> Any:
-    """As bounds are given. Times stay exact to the nanosecond, in UTC."""
+    """Convert an Arrow scalar to a bound. Times keep their nanoseconds and are in UTC."""
     type_ = scalar.type
     if pa.types.is_timestamp(type_):
         return np.datetime64(scalar.value, type_.unit)

@@ -1,4 +1,4 @@
-"""An Arrow array of any type that can travel, by recursion over the type."""
+"""Mock Arrow arrays of every type that can be sent, by recursion over the type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _NO_FACTS = NoFacts()
 
 
 def array(type_: Any, count: int, scope: Scope, facts: Facts = _NO_FACTS, nullable: bool = True) -> Any:
-    """A fresh array. Items of lists are of the same part as the list, fields are parts of their own.
+    """Return a new mock array of `count` items.
+
+    Items of a list belong to the same part as the list; fields of a struct are parts of their own.
 
     Raises:
         SettingError: the type is unknown here; bounds or categories do not fit it.
@@ -120,7 +122,7 @@ def _categories(type_: Any, draw: ColumnSampler) -> Any:
 
 
 def _column(type_: Any, count: int, draw: ColumnSampler) -> Any:
-    """One that is not nested, nothing missing."""
+    """Return an array of a type that is not nested, without missing values."""
     chosen = draw.chosen(count, lambda values: _converted(values, type_))
     if chosen is not None:
         choices, picks = chosen
@@ -161,7 +163,7 @@ def _decimals(type_: Any, count: int, draw: ColumnSampler) -> list[decimal.Decim
 
 
 def decimal_of(number: int, scale: int) -> decimal.Decimal:
-    """`number` with that many digits behind the point."""
+    """Return `number` / 10**`scale`, exactly."""
     # not scaleb, which rounds to the context's precision
     return decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 

@@ -1,4 +1,4 @@
-"""Arrow types: what of them is the schema, and how much memory an item takes."""
+"""Arrow types: the part of a type that is schema, and the memory that an item takes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ LISTS: dict[Any, tuple[Any, Any, Any, bool]] = {
 
 
 def is_list(type_: Any) -> bool:
-    """Whether its items are lists of any length."""
     return type(type_) in LISTS
 
 
 def bare(type_: Any) -> Any:
-    """The same type; its fields without metadata, where polars, for one, keeps the values of an Enum."""
+    """Return the type without the metadata of its fields: polars keeps the values of an Enum there,
+    which are data.
+    """
     if is_list(type_):
         return LISTS[type(type_)][0](_bare_field(type_.value_field))
     if pa.types.is_fixed_size_list(type_):
@@ -48,7 +49,7 @@ def _bare_field(field: Any) -> Any:
 
 
 def width_bytes(type_: Any) -> int:
-    """Roughly the memory of an item."""
+    """Estimate the memory of an item, in bytes."""
     if isinstance(type_, pa.BaseExtensionType):
         return width_bytes(type_.storage_type)
     if pa.types.is_dictionary(type_):

@@ -1,4 +1,4 @@
-"""The contract of the files that make twins, one per library."""
+"""The contract of the files that make mocks, one file per library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT_BYTES = 64
 
 
 class Span(NamedTuple):
-    """A stretch of memory that an object lies in, and which part of the object."""
+    """A range of memory that one part of an object occupies."""
 
     part: str
     start: int
@@ -22,35 +22,41 @@ class Span(NamedTuple):
 
 
 class MockBuilder(Protocol):
-    """One library's objects."""
+    """Makes, describes and compares mocks of the objects of one library."""
 
     def rows(self, obj: Any) -> int | None:
-        """How many rows; None for what has none, such as a scalar."""
+        """Return the number of rows; None for objects without rows, such as a scalar."""
 
     def size_bytes(self, obj: Any) -> int:
-        """The memory that a twin of as many rows takes: roughly, and from the schema alone."""
+        """Estimate the memory of a mock with as many rows as `obj`, from the schema alone."""
 
     def make(self, obj: Any, scope: Scope) -> object:
-        """The twin. Of `obj`, values are looked at only by the `Facts` that `scope.draw` is given.
+        """Return the mock. Values of `obj` are read only through the `Facts` that `scope.draw` gets.
 
         Raises:
-            SettingError: of an object of this type no twin can be made, or not as the owner wants it.
+            SettingError: no mock of an object of this type can be made, or not as the owner describes it.
         """
 
     def differences(self, obj: Any, mock: Any) -> Iterator[str]:
-        """How the schema of a mock of the same type differs, one sentence without an end each."""
+        """Yield the differences between the schemas of an object and a mock of the same type, each a
+        clause.
+        """
 
     def memory(self, obj: Any) -> Iterator[Span]:
-        """Where the object's values lie. Names, and what libraries share on their own, are left out."""
+        """Yield the ranges of memory that hold the object's values.
+
+        Names are left out, and so is memory that a library shares between unrelated objects.
+        """
 
     def part(self, obj: Any, start: int, stop: int) -> Any:
-        """Some of the rows, for `equal`."""
+        """Return rows `start` to `stop`, to compare them by `equal`."""
 
     def equal(self, left: Any, right: Any) -> bool:
-        """Whether the values are the same, missing ones too."""
+        """Compare all values. Missing values are equal to each other."""
 
     def is_ordinary(self, obj: Any) -> bool:
-        """Whether others may well hold the same by chance: next to nothing, or a few truth values.
+        """Say if an unrelated object may equal this one by chance, since it holds few or no values.
 
-        To refuse a mock for being the same would tell what such an object does not hold.
+        `check` accepts such a mock even if it equals the object. To refuse it would tell the scientist, mock
+        by mock, which values the object does not have.
         """

@@ -1,10 +1,15 @@
-"""Builtins: scalars, and lists, tuples and dicts of them or of other libraries' objects.
+"""Mocks of Python's builtins: scalars, and lists, tuples and dicts of them or of other libraries' objects.
 
-What of a container is schema, and shown, is: that the items of a tuple, or of a list of arrays, have the
-types and the numbers of rows that they have, each at its place; the one type of all items of any other list,
-None left out, and their common length if they are lists or tuples; the keys of a dict, if all are texts and
-all values are columns: arrays, series, frames, or lists of one length; the keys of several dicts in a list,
-if all have the same texts. All else is data: the keys of any other dict become "key 0", "key 1".
+These facts of a container are schema, and are shown as they are:
+
+- a tuple, or a list of arrays: the type and the number of rows of each item;
+- any other list: the one type of its items (None left out), and their common length if they are lists or
+  tuples;
+- a dict whose keys are texts and whose values are columns (arrays, series, frames, or lists of one length):
+  its keys;
+- a list of dicts that all have the same texts as keys: these keys.
+
+Everything else is data. The keys of any other dict become "key 0", "key 1".
 """
 
 from __future__ import annotations
@@ -87,7 +92,9 @@ class BuiltinsMockBuilder:
 
 
 def members(obj: Any) -> Mapping[Hashable, Any] | None:
-    """The parts of a container that are objects of their own, by name or place; None for everything else."""
+    """Return the items of a container that are parts of their own, by name or position; None for
+    other objects.
+    """
     if type(obj) is tuple or (type(obj) is list and _holds_foreign(obj)):
         if len(obj) > _MAX_MEMBERS:
             raise unsupported(obj, f"it has {len(obj):,} parts; put them into one array")
@@ -100,7 +107,9 @@ def members(obj: Any) -> Mapping[Hashable, Any] | None:
 
 
 def held(obj: Any) -> Mapping[Hashable, Any]:
-    """The items of a container that are other libraries' objects, or hold some, by name or place."""
+    """Return the items of a container that are, or contain, objects of other libraries, by name or
+    position.
+    """
     if type(obj) not in (list, tuple, *_DICTS):
         return {}
     values = obj.values() if type(obj) in _DICTS else obj

@@ -1,4 +1,6 @@
-"""Looking at a mock that the owner gives by hand: is it a twin at all, and not the data by mistake?"""
+"""Inspects a mock that the owner wrote by hand: does it have the object's schema, and is it not the
+data itself?
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,16 @@ _MAX_LISTED = 6
 
 
 def check(obj: object, mock: object) -> None:
-    """Return if `mock` may stand for `obj` before the other side.
+    """Return if `mock` may be shown in place of `obj`; raise if it may not.
 
-    It must be of the same type, with the same dtypes, names of columns and number of dimensions; fixed texts
-    may differ in width and categories in their values. It must be another object, share no memory with `obj`,
-    and hold neither the same values nor the same first rows. Copies of other rows are not found.
+    It must have the same type, dtypes, column names and number of dimensions. Texts of fixed width may differ
+    in width, and categories in their values. It must be another object, share no memory with `obj`, and hold
+    neither the same values nor the same first rows. Copies of other rows are not found.
 
-    Of objects that no library here has, only the type and the identity are looked at.
+    For objects of libraries that are unknown here, only type and identity are compared.
 
     Raises:
-        SettingError: it may not; the message says why, and what to do.
+        SettingError: the mock may not be used; the message says why, and what to do.
     """
     try:
         differences = list(_differences(obj, mock))
@@ -32,7 +34,7 @@ def check(obj: object, mock: object) -> None:
     if differences:
         more = f"; and {len(differences) - _MAX_LISTED} more" if len(differences) > _MAX_LISTED else ""
         raise SettingError(
-            f"the mock is no twin of the object: {'; '.join(differences[:_MAX_LISTED])}{more}. Code that "
+            f"the mock does not fit the object: {'; '.join(differences[:_MAX_LISTED])}{more}. Code that "
             'runs on the mock would fail on the data; change the mock, or have one made with mock="auto"'
         )
     if mistake:
@@ -57,7 +59,7 @@ def _differences(obj: Any, mock: Any, path: str = "") -> Iterator[str]:
 
 
 def _mistake(obj: Any, mock: Any) -> str:
-    """What is wrong with it, as what follows "the mock"; empty if nothing is."""
+    """Return the mistake as a predicate of "the mock …"; empty if there is none."""
     if not is_known(obj):
         return "is the object itself" if obj is mock else ""
     if obj is mock and (_held(obj) or twin_type(obj).rows(obj)):
@@ -69,7 +71,7 @@ def _mistake(obj: Any, mock: Any) -> str:
 
 
 def _spans(obj: Any, path: str = "") -> Iterator[Span]:
-    if is_known(obj) and twin_type(obj).rows(obj) != 0:  # what has no rows may keep the memory it had
+    if is_known(obj) and twin_type(obj).rows(obj) != 0:  # an empty slice may point into the whole memory
         for span in twin_type(obj).memory(obj):
             yield span._replace(part=f"{path}{span.part}")
     for name, part in _held(obj).items():
@@ -77,10 +79,10 @@ def _spans(obj: Any, path: str = "") -> Iterator[Span]:
 
 
 def _shared(ours: list[Span], theirs: list[Span]) -> str:
-    """The part of ours that any of theirs overlaps."""
+    """Return the name of the part of `ours` that overlaps a span of `theirs`; empty if there is none."""
     events = [(span.start, span.stop, True, span.part) for span in ours]
     events += [(span.start, span.stop, False, span.part) for span in theirs]
-    reach = {True: (0, ""), False: (0, "")}  # how far each side's memory goes, and what it is
+    reach = {True: (0, ""), False: (0, "")}  # of each side: the end of its memory so far, and the part there
     for start, stop, is_ours, part in sorted(events):
         end, other = reach[not is_ours]
         if start < end:
@@ -107,7 +109,7 @@ def _copied(obj: Any, mock: Any, path: str) -> str:
         return ""
     if mocked == rows:
         return f"has the object's own values{where}"
-    # rows that are all alike may well be invented, such as zeros
+    # constant rows, such as zeros, are probably invented
     return (
         "" if mocked < 2 or _is_constant(handler, mock, mocked) else f"has the object's own first rows{where}"
     )

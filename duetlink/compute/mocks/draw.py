@@ -1,8 +1,8 @@
-"""Values drawn for one column, as NumPy arrays: within its bounds, by nothing but a seed.
+"""Draws the values of one column of a mock, as NumPy arrays, from a seed and within the given bounds.
 
-What is not given is always the same: floats are normal, integers 0 to 9, times within ten years from 2000,
-texts "text 0" to "text 9". Where there are no more different values than items, each occurs about equally
-often: a classifier finds all its classes.
+The defaults are the same for every column: floats are standard normal, integers 0 to 9, times within ten
+years from 2000, texts "text 0" to "text 9". If a column can have no more different values than items, each
+value occurs about equally often, so that a classifier finds all its classes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,20 @@ import numpy as np
 from duetlink.compute.mocks import instants
 from duetlink.errors import SettingError
 
-PLACEHOLDERS = 10  # different texts
-UNKNOWN_CATEGORIES = 3  # how many there are is data as well
-_SHUFFLED = 1 << 20  # items, from which on drawing is much faster than shuffling
+PLACEHOLDERS = 10  # different texts, or integers
+UNKNOWN_CATEGORIES = 3  # for every column without given categories: the true number is data
+_SHUFFLED = 1 << 20  # items; drawing longer columns is much faster than shuffling them
 _DAYS, _SECONDS = 3652, 86_400
 
 Array = np.ndarray[Any, Any]
 
 
 class ColumnSampler:
-    """`where` names the column in messages. `categories` are the library's to convert: see `picks`."""
+    """Draws the items of one column.
+
+    `where` names the column in error messages. `categories` are values as the owner gave them; the library's
+    file converts them (see `chosen`). `missing` is the share of items that are missing, from 0 to 1.
+    """
 
     def __init__(
         self,
@@ -43,16 +47,18 @@ class ColumnSampler:
         self.where = where
         self.bounds = bounds
         self.categories = categories
-        self._what = what  # the categories are, in messages
+        self._what = what  # the name of the categories in messages
         self._missing = missing
         self._rng = np.random.default_rng(seed)
 
     def picks(self, count: int, choices: int) -> Array:
-        """`count` numbers below `choices`, as int64."""
+        """Draw `count` indices from 0 to `choices` - 1, as int64."""
         return self._uniform(count, 0, choices - 1)
 
     def gaps(self, count: int) -> Array:
-        """Which items are missing: False for all, but where the data's share may be known."""
+        """Return a bool mask of the missing items: all False unless the owner allows their share to
+        be known.
+        """
         gone = round(self._missing * count)
         mask = np.arange(count) < gone
         if gone:
@@ -62,9 +68,10 @@ class ColumnSampler:
     def integers(
         self, count: int, least: int, most: int, words: str, *, unit: Fraction = Fraction(1)
     ) -> Array:
-        """int64, or uint64 or Python's integers where the values need it. `words` name the dtype.
+        """Draw integers: int64, or uint64 or Python's integers if the values need it. `words` name the dtype.
 
-        Of numbers that are counted in a smaller unit, such as cents, the counts; the limits are counts too.
+        With a `unit`, such as 1/100 for cents, bounds are given in whole units, and `least`, `most` and the
+        result are counts of the small one.
 
         Raises:
             SettingError: the bounds are no numbers, are beyond the limits, or have no integer between them.
@@ -80,7 +87,9 @@ class ColumnSampler:
         return self._uniform(count, math.ceil(low), math.floor(high))
 
     def floats(self, count: int, most: float, words: str, rounded: Callable[[Array], Array]) -> Array:
-        """float64, of numbers that `rounded`, which gives what a narrower dtype makes of float64, keeps.
+        """Draw float64 numbers that a narrower dtype represents exactly.
+
+        `rounded` converts float64 to that dtype and back; `most` is the dtype's greatest finite number.
 
         Raises:
             SettingError: the bounds are no numbers, are beyond `most`, or no number of the dtype is between.
@@ -110,7 +119,7 @@ class ColumnSampler:
         return values
 
     def times(self, count: int, dtype: np.dtype[Any]) -> Array:
-        """Of a datetime64 or timedelta64 dtype.
+        """Draw times or durations of a datetime64 or timedelta64 dtype.
 
         Raises:
             SettingError: the bounds are no times, or beyond the dtype.
@@ -126,7 +135,11 @@ class ColumnSampler:
         return (instants.START + seconds.view("m8[s]")).astype(dtype)
 
     def clock(self, count: int, per_second: int) -> Array:
-        """Times of a day, int64 in fractions of a second since midnight. Bounds are `datetime.time`."""
+        """Draw times of day, as int64 counts of 1/`per_second` s since midnight. Bounds are `datetime.time`.
+
+        Raises:
+            SettingError: the bounds are no times of day.
+        """
         if self.bounds is None:
             return self._uniform(count, 0, _SECONDS - 1) * per_second
         if not all(type(bound) is dt.time for bound in self.bounds):
@@ -135,27 +148,29 @@ class ColumnSampler:
         return self._uniform(count, math.ceil(low), math.floor(high))
 
     def texts(self, count: int, width: int | None = None, words: str = "text") -> list[str]:
-        """Placeholders of at most `width` characters; raises SettingError if there are bounds."""
+        """Draw placeholders of at most `width` characters; raise SettingError if there are bounds."""
         self.unbounded("text")
         texts = placeholders(PLACEHOLDERS, width, words)
         return [texts[pick] for pick in self.picks(count, PLACEHOLDERS).tolist()]
 
     def octets(self, count: int, size_bytes: int) -> Array:
-        """Bytes at random, as uint8 of shape (count, size_bytes); raises SettingError if there are bounds."""
+        """Draw random bytes, as uint8 of shape (count, size_bytes); raise SettingError if there are
+        bounds.
+        """
         self.unbounded("bytes")
         octets: Array = self._rng.integers(0, 256, (count, size_bytes), dtype=np.uint8)
         return octets
 
     def unbounded(self, words: str) -> None:
-        """Raises SettingError if there are bounds."""
+        """Raise SettingError if the owner gave bounds."""
         if self.bounds is not None:
             raise SettingError(f"{self.where} is {words}, which has no bounds; give categories, or nothing")
 
     def chosen(self, count: int, convert: Callable[[Sequence[Any]], Any]) -> Any:
-        """The categories as `convert` makes them, and which of them each item is, or None without categories.
+        """Return the converted categories and each item's index into them; None if no categories are given.
 
         Raises:
-            SettingError: `convert` raised a ValueError, TypeError or OverflowError, or one itself.
+            SettingError: `convert` raised a ValueError, TypeError or OverflowError, or a SettingError itself.
         """
         if self.categories is None:
             return None
@@ -181,7 +196,7 @@ class ColumnSampler:
         if span <= count:
             values[:span] = np.arange(span, dtype=dtype) + np.asarray(low, dtype)
         elif count > 1 and values[0] == values[1]:
-            values[:2] = low, high  # a column of one value only would be no column of classes
+            values[:2] = low, high  # a classifier needs two classes
         return values
 
     def _below(self, span: int) -> int:
@@ -198,13 +213,15 @@ class ColumnSampler:
         if not fit:
             low, high = self.bounds or (None, None)
             raise SettingError(
-                f"bounds of {self.where}, ({low}, {high}), are beyond what {words} holds, or turned; "
-                "give narrower ones, the least first"
+                f"bounds of {self.where}, ({low}, {high}), are outside the range of {words}, or in reverse "
+                "order; give narrower ones, the least first"
             )
 
 
 def placeholders(count: int, width: int | None, words: str) -> list[str]:
-    """`words` and a number; the number alone, or less, where the width is too small for it."""
+    """Return `count` texts: `words` and a number, or only the last digits of the number if `width` is
+    too small.
+    """
     texts = [f"{words} {number}" for number in range(count)]
     if width is None or all(len(text) <= width for text in texts):
         return texts

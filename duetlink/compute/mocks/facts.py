@@ -1,4 +1,6 @@
-"""What a twin may be told of the data in one column: its bounds, its categories, what is missing."""
+"""The facts that a mock may take over from one column of the data: bounds, categories, share of
+missing values.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,26 @@ from typing import Any, Protocol
 
 
 class Facts(Protocol):
-    """What can be computed from one column of the data. Nobody asks but where the owner allows it."""
+    """Computes facts of one column of the data. It is only called for facts that the owner allows."""
 
     @property
     def discrete(self) -> bool:
-        """Whether it may be a column of categories: neither floats nor times."""
+        """True if the values may be categories; floats and times may not."""
 
     def bounds(self) -> tuple[Any, Any] | None:
-        """The least and the greatest finite value, as bounds are given; None where there is none."""
+        """Return the least and the greatest finite value, in the form that `Mock.bounds` has; None
+        without values.
+        """
 
     def counts(self) -> Mapping[Any, int]:
-        """How often each value is there, without missing ones. A category that is not there counts 0."""
+        """Count each value, without missing ones. A category of the dtype that does not occur counts 0."""
 
     def missing(self) -> float:
-        """The share of missing values."""
+        """Return the share of missing values, 0 to 1."""
 
 
 class NoFacts:
-    """Of what has no values of its own to look at, such as the items of a nested column."""
+    """Facts for a column whose values are never read, such as the items of a nested column."""
 
     discrete = False
 

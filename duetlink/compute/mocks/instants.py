@@ -1,4 +1,6 @@
-"""Bounds of times as counts of a dtype's unit, rounded inwards. Without a time zone they are in UTC."""
+"""Converts bounds of times to counts of a dtype's unit, rounded inwards. Times without a time zone
+are in UTC.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +12,29 @@ import numpy as np
 from duetlink.errors import SettingError
 
 START = np.datetime64("2000-01-01", "s")
-_TOO_FINE = ("ps", "fs", "as")  # the year 2000 is beyond them
-_YEARS = 8000  # from 1970 that bounds can be away
+_TOO_FINE = ("ps", "fs", "as")  # units too fine for int64 to reach the year 2000
+_YEARS = 8000  # the greatest distance of a bound from 1970
 _NS_LIMIT_US = 2**63 // 1000 - 1
 
 
 def is_usual(dtype: np.dtype[Any]) -> bool:
-    """Whether START, or some days, can be said in the dtype."""
+    """Say if the dtype can represent START, or, for a duration, a number of days."""
     unit, _ = np.datetime_data(dtype)
     irregular = dtype.kind == "m" and unit in ("Y", "M")
     return unit != "generic" and unit not in _TOO_FINE and not irregular
 
 
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The same dtype in this machine's byte order."""
+    """Return the same dtype in this machine's byte order."""
     return dtype.newbyteorder("=")
 
 
 def counts(bounds: tuple[Any, Any], dtype: np.dtype[Any], where: str) -> tuple[int, int]:
-    """The first and the last count of the dtype's unit within the bounds.
+    """Return the first and the last count of the dtype's unit within the bounds.
 
     Raises:
-        SettingError: no times, beyond the dtype, turned, or without such a count between them.
+        SettingError: the bounds are no times, are beyond the dtype, are in reverse order, or contain no
+            count.
     """
     if not is_usual(dtype):
         raise SettingError(f"{where} is {dtype.name}, for which no bounds can be given; leave them out")
@@ -41,7 +44,9 @@ def counts(bounds: tuple[Any, Any], dtype: np.dtype[Any], where: str) -> tuple[i
     if unit == "ns" and any(
         abs(int(bound.astype(f"{dtype.kind}8[us]").astype(np.int64))) > _NS_LIMIT_US for bound in exact
     ):
-        raise SettingError(f"bounds of {where} are beyond what {dtype.name} holds, 1677 to 2262; narrow them")
+        raise SettingError(
+            f"bounds of {where} are outside the range of {dtype.name}, 1677 to 2262; give narrower ones"
+        )
     low, high = (bound.astype(native(dtype)) for bound in exact)
     step = np.array(1, np.int64).view(f"m8[{np.datetime_data(dtype)[1]}{unit}]")[()]
     if low.astype(exact[0].dtype) < exact[0]:
@@ -54,14 +59,14 @@ def counts(bounds: tuple[Any, Any], dtype: np.dtype[Any], where: str) -> tuple[i
 
 
 def _instant(bound: Any, where: str) -> Any:
-    if hasattr(bound, "asm8"):  # of pandas; in UTC, and exact to the nanosecond
+    if hasattr(bound, "asm8"):  # a pandas Timestamp; this is in UTC, and exact to the nanosecond
         return bound.asm8
     if isinstance(bound, str):
         try:
             bound = dt.datetime.fromisoformat(bound)
         except ValueError:
             try:
-                bound = np.datetime64(bound)  # knows "2020" and "2020-01" too
+                bound = np.datetime64(bound)  # also parses "2020" and "2020-01"
             except ValueError:
                 bound = None
     if isinstance(bound, dt.datetime):

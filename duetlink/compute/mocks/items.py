@@ -1,4 +1,4 @@
-"""Python's own values, many of one type: the items of a list, or of a pandas column of objects."""
+"""Mocks of many Python values of one type: the items of a list, or of a pandas column of objects."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from duetlink.compute.mocks.facts import Facts
 from duetlink.compute.mocks.scope import Scope
 from duetlink.errors import SettingError
 
-VARIED = 2  # items of an inner list, where their numbers differ
+VARIED = 2  # items of each inner list if the lengths in the data differ
 _DEPTH = 20
-_MOST = 2**1024  # no float is greater, and Python's integers end nowhere
-_NUMBERS = (bool, int, float, complex)  # a list of several of them is one of the widest
+_MOST = 2**1024  # a limit for Python's integers, which have none: no finite float is greater
+_NUMBERS = (bool, int, float, complex)  # from the narrowest to the widest
 _TEXTS = (str, bytes, bytearray)
 _NUMPY = tuple({np.dtype(char).type: None for char in "?bhilqBHILQefdgFDG"})
 ITEM_TYPES = frozenset(
@@ -33,10 +33,11 @@ ITEM_TYPES = frozenset(
 def items(
     values: Sequence[Any], count: int, scope: Scope, *, mixed: bool = False, depth: int = 0
 ) -> list[Any]:
-    """`count` values of the type that the given ones have. None, and NaN beside another type, tell no type.
+    """Return `count` mock items of the type that `values` have.
 
-    `mixed` is whether texts are made where there is not one type; otherwise that is an error. Where there is
-    no type at all, as in an empty list, they are texts.
+    None tells no type, and neither does NaN among values of another type. If the values have several types,
+    texts are made with `mixed`, and an error is raised without it. If they have no type, as in an empty list,
+    texts are made.
 
     Raises:
         SettingError: the values are of several types, or of one that is unknown here.
@@ -68,7 +69,10 @@ def items(
 
 
 def one_of_numbers(values: Iterable[Any]) -> set[type]:
-    """The types of values. Python's numbers count as the widest; None, and NaN among others, as no type."""
+    """Return the types of the values, with Python's numbers merged into the widest of them.
+
+    None tells no type, and neither does NaN among values of another type.
+    """
     values = list(values)
     kinds = {type(value) for value in values} - {type(None)}
     if float in kinds and not kinds <= set(_NUMBERS):
@@ -77,7 +81,7 @@ def one_of_numbers(values: Iterable[Any]) -> set[type]:
 
 
 def is_missing(value: object) -> bool:
-    """None, NaN, and pandas's marks, which are equal to nothing."""
+    """Say if a value is None, NaN, or one of pandas's NA and NaT."""
     if isinstance(value, decimal.Decimal):
         return value.is_nan()
     if isinstance(value, float):
@@ -130,7 +134,7 @@ def _sequences(kind: type, known: list[Any], count: int, scope: Scope, mixed: bo
 
 
 def _is_table(records: list[dict[Any, Any]]) -> bool:
-    """Whether they are rows of a table, whose keys are names of columns: several, all with the same."""
+    """Say if the dicts are rows of a table: several, all with the same texts as keys (the column names)."""
     first = records[0].keys()
     return len(records) > 1 and all(
         record.keys() == first and all(type(name) is str for name in record) for record in records
@@ -192,7 +196,7 @@ _GAPS: dict[type, Any] = {float: math.nan, decimal.Decimal: decimal.Decimal("NaN
 
 
 class ItemFacts:
-    """Of a sequence of scalars."""
+    """The facts of a sequence of scalars."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self._values = values

@@ -1,22 +1,24 @@
-"""Mates: objects of the schema of a mock that are as unlike it, and each other, as such objects may be.
+"""Mates: objects with the schema of a mock that differ as much as they can from it and from each other.
 
-Theory. What a mock tells, such as the length of a result, is true of the data only if it is the same for all
-data of the schema. Three mates look for a counterexample. None of them differs in everything, since each
-difference hides others: missing items make an estimator fail, and hide how many classes there are.
+Theory. A fact that a mock shows, such as the length of a result, is true of the data only if it is the same
+for all data of the schema. Three mates search for a counterexample: the program runs on each of them, and a
+fact in which they differ is kept private. No mate differs in everything, since one difference hides others:
+missing items make an estimator fail, which hides that the number of classes differs.
 
                     GAPS                     BEYOND                        TIES
     numbers         near the mock's          0, far beyond both ends       few of the mock's, uneven
     whole numbers   the mock's               above the greatest            few of the mock's, uneven
-    missing         a quarter, where a       none                          none
-                    dtype has such
-    row labels      as they are              in another order, some new    repeated
+    missing         a quarter, if the        none                          none
+                    dtype allows it
+    row labels      the mock's               in another order, some new    repeated
     texts           the mock's               empty, words, digits, a date  few of the mock's
-    truth values    a fifth are true         half                          four fifths
+    booleans        a fifth are true         half                          four fifths
     columns                                                                the last equals the first
 
-Constants of the program are among the values of BEYOND and TIES, with their neighbours: `frame[frame.age >
-50]` is empty on a mock whose ages end at 40, and not on those. Nothing here is drawn by the clock or the
-system: the same mock and the same constants have the same mates.
+The constants of the program and their neighbours are among the values of BEYOND and TIES: on a mock whose
+ages end at 40, `frame[frame.age > 50]` is empty, and on these mates it is not. The seed is made from the kind
+and the object's name, without clock or system entropy: the same mock and constants always have the same
+mates.
 """
 
 from __future__ import annotations
@@ -32,21 +34,22 @@ GAPS, BEYOND, TIES = KINDS = ("gaps", "beyond", "ties")
 
 Constant = int | float | str
 
-_SHARES = {GAPS: 0.2, BEYOND: 0.5, TIES: 0.8}  # of truth values that are true
-_MISSING = 0.25
-_NEW_LABELS = 4  # at most; one in so many rows
-_FEW = 3  # values of TIES beside the constants
+_SHARES = {GAPS: 0.2, BEYOND: 0.5, TIES: 0.8}  # the share of booleans that are true
+_MISSING = 0.25  # the share of missing items in GAPS
+_NEW_LABELS = 4  # new row labels; with the constants, they take at most half of the rows
+_FEW = 3  # different values in TIES, without the constants
 _MOST_CONSTANTS = 64
-_MOST_ROWS = 10_000  # that differ; the others are the mock's, which makes a mate of a large one cheap
+_MOST_ROWS = 10_000  # later rows are the mock's own, so that the mate of a large mock is cheap
 _TEXTS = ("", "a b c d", "17", "2001-02-03")
 _TIMES = ("1960-02-29", "2051-07-01")
 _MOST_FLOAT = 1e30
 
 
 def mate(mock: Any, kind: str, name: str, constants: Sequence[Constant] = ()) -> Any:
-    """The mate of a mock, for one of KINDS. What is of no type that is known here is its own mate.
+    """Return the mate of a mock, of a kind from KINDS. An object of an unknown type is its own mate.
 
-    Objects of different `name` differ in other places, so that their labels and missing items do not match.
+    Objects with a different `name` get missing items and new labels at different positions, so that these
+    never coincide.
     """
     seed = KINDS.index(kind), zlib.crc32(name.encode())
     return _mate(mock, kind, tuple(constants)[:_MOST_CONSTANTS], seed)
@@ -88,7 +91,7 @@ def _joined(first: Any, others: Any) -> Any:
 
 
 class _Column(Protocol):
-    """The values of one dtype, whatever the library."""
+    """The values of one dtype, in whatever library."""
 
     values: Any
     family: str  # "bool", "int", "float", "text", "time" or "other"
@@ -96,26 +99,26 @@ class _Column(Protocol):
     def __len__(self) -> int: ...
 
     def greatest(self) -> float:
-        """The greatest absolute value of the finite numbers; 0 where there are none."""
+        """Return the greatest absolute value of the finite numbers; 0 if there are none."""
 
     def is_signed(self) -> bool:
-        """Whether some are negative."""
+        """Say if any value is negative."""
 
     def extended(self, values: Sequence[Any]) -> _Column:
-        """With those of `values` behind that are of its dtype."""
+        """Append the items of `values` that the dtype can represent."""
 
     def taken(self, picks: np.ndarray) -> _Column:
-        """The items at these places."""
+        """Return the items at these positions."""
 
     def scaled(self, factors: np.ndarray) -> _Column:
-        """Each number times its factor."""
+        """Multiply each number by its factor."""
 
     def missing(self, gaps: np.ndarray) -> _Column:
-        """With these items missing; as it is, where the dtype has no missing ones."""
+        """Make the masked items missing; return the column unchanged if its dtype has no missing values."""
 
 
 def _unlike(column: _Column, kind: str, constants: Sequence[Constant], seed: tuple[int, ...]) -> _Column:
-    """Another column of as many items and the same dtype."""
+    """Return another column of the same length and dtype, changed as the module's table says for `kind`."""
     count, random = len(column), np.random.default_rng(seed)
     if not count:
         return column
@@ -130,15 +133,15 @@ def _unlike(column: _Column, kind: str, constants: Sequence[Constant], seed: tup
         gaps = random.random(count) < _MISSING
         gaps[random.integers(count)] = True
         return made.missing(gaps)
-    asked_for = _near(column.family, constants)
+    compared = _near(column.family, constants)
     if kind == BEYOND:
-        pool = column.extended([*_beyond(column), *asked_for])
+        pool = column.extended([*_beyond(column), *compared])
         new = random.permutation(np.arange(count, len(pool)))[:count]
         others = np.arange(count, len(pool)) if len(pool) > count else np.arange(count)
         rest = np.r_[random.choice(others, count), random.integers(count, size=count)]
         return pool.taken(random.permutation(np.r_[new, random.permutation(rest)[: count - len(new)]]))
     few = random.permutation(count)[:_FEW]
-    pool = column.taken(few).extended(asked_for)
+    pool = column.taken(few).extended(compared)
     shares = 1.0 / np.arange(1, len(pool) + 1)
     picks = np.sort(random.choice(len(pool), count, p=shares / shares.sum()))
     picks[: min(count, len(pool))] = np.arange(len(pool))[:count][::-1]
@@ -146,7 +149,7 @@ def _unlike(column: _Column, kind: str, constants: Sequence[Constant], seed: tup
 
 
 def _beyond(column: _Column) -> list[Any]:
-    """Values that no mock of this column is likely to have."""
+    """Return values that a mock of this column is unlikely to have."""
     if column.family == "float":
         most = min(column.greatest() or 1.0, _MOST_FLOAT)
         return [0.0, 3 * most, -2 * most]
@@ -157,7 +160,7 @@ def _beyond(column: _Column) -> list[Any]:
 
 
 def _near(family: str, constants: Sequence[Constant]) -> list[Any]:
-    """Those of the constants that a column may be compared with, and their neighbours."""
+    """Return the constants that a column of this family may be compared with, and their neighbours."""
     if family in ("int", "float"):
         numbers = [one for one in constants if not isinstance(one, str) and abs(one) < _MOST_FLOAT]
         kept = [one for one in numbers if family == "float" or one == int(one)]
@@ -173,7 +176,7 @@ _FAMILIES |= {"M": "time"}
 
 
 class _Array:
-    """One dimension of NumPy."""
+    """A one-dimensional NumPy array."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
@@ -210,7 +213,7 @@ class _Array:
 
 
 def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A value as this dtype has it; None: it has no such value."""
+    """Convert a value to the dtype; None if the dtype cannot represent it."""
     try:
         if dtype.kind in "iu":
             return value if np.iinfo(dtype).min <= value <= np.iinfo(dtype).max else None
@@ -242,7 +245,7 @@ def _of_torch(tensor: Any, kind: str, constants: Sequence[Constant], seed: tuple
 
 
 class _Series:
-    """A column of pandas."""
+    """A pandas series."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
@@ -279,7 +282,7 @@ class _Series:
         return _Series(gone) if gone.dtype == self.values.dtype else self
 
     def _made(self, given: list[Any]) -> Any:
-        """A column of these values, if it can be; None: not of this dtype."""
+        """Return a series of these values; None if the dtype cannot represent all of them."""
         pandas, dtype = sys.modules["pandas"], self.values.dtype
         try:
             if self.family == "time":
@@ -320,7 +323,7 @@ def _column(series: Any, kind: str, constants: Sequence[Constant], seed: tuple[i
 
 
 def _labels(index: Any, kind: str, constants: Sequence[Constant], seed: tuple[int, ...]) -> Any:
-    """Row labels: they are data."""
+    """Return the row labels of a mate. Row labels are data, so they differ as values do."""
     pandas, count = sys.modules["pandas"], len(index)
     if kind == GAPS or not count:
         return index
@@ -329,15 +332,15 @@ def _labels(index: Any, kind: str, constants: Sequence[Constant], seed: tuple[in
         picks = random.permutation(count) if kind == BEYOND else np.sort(random.integers(count, size=count))
         return index.take(picks)
     column = _Series(pandas.Series(index.to_numpy() if type(index) is pandas.RangeIndex else index))
-    asked_for, room = _near(column.family, constants), max(1, count // _NEW_LABELS)
+    compared, quarter = _near(column.family, constants), max(1, count // _NEW_LABELS)
     if kind == BEYOND:
-        wide = column.extended([*asked_for, *_new_labels(column, int(random.integers(2, 50)))])
-        new = np.arange(count, len(wide))[: 2 * room]
+        wide = column.extended([*compared, *_new_labels(column, int(random.integers(2, 50)))])
+        new = np.arange(count, len(wide))[: 2 * quarter]
         old = random.permutation(count)[: max(0, count - len(new))]
         made = wide.taken(random.permutation(np.r_[new, old])[:count]).values
     else:
-        wide = column.extended(asked_for)
-        once = np.r_[np.arange(count, len(wide))[:room], random.permutation(count)]
+        wide = column.extended(compared)
+        once = np.r_[np.arange(count, len(wide))[:quarter], random.permutation(count)]
         made = wide.taken(np.repeat(once, 2)[:count]).values
         if index.is_monotonic_increasing:
             made = made.sort_values(ignore_index=True)
@@ -358,7 +361,7 @@ def _new_labels(column: _Series, step: int) -> list[Any]:
 
 
 class _PolarsSeries:
-    """A column of Polars."""
+    """A Polars series."""
 
     def __init__(self, values: Any) -> None:
         polars = sys.modules["polars"]

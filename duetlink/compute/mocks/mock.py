@@ -1,4 +1,4 @@
-"""The owner's description of a synthetic twin: what of it is given, what may be computed from the data."""
+"""The owner's description of a mock: what the owner gives for it, and what may be computed from the data."""
 
 from __future__ import annotations
 
@@ -25,34 +25,33 @@ Pair = tuple[Bound, Bound]
 
 @dataclass(frozen=True, slots=True)
 class Mock:
-    """How a twin is made. Nothing of the data goes into it but what `from_data` names.
+    """Describes how a mock is made. Nothing of the data goes into it, except what `from_data` names.
 
-    `rows`: how many; by default as many as the object has, or as fit into 16 MiB.
+    `rows`: the number of rows; by default as many as the object has, or as fit into 16 MiB.
 
-    `bounds`: the least and the greatest value, by column or for a whole array: what is known of the
-    quantity anyway, such as `{"age": (0, 120)}`. Values lie within, the bounds included. Those of times are
-    dates, in UTC.
+    `bounds`: the least and the greatest value, by column or for a whole array, as they are known anyway, such
+    as `{"age": (0, 120)}`. Values lie between them, bounds included. Bounds of times are dates, in UTC.
 
-    `categories`: the values that there are, by column or for a whole array. Each occurs, if there are rows
-    enough.
+    `categories`: the possible values, by column or for a whole array. Each occurs if there are enough rows.
 
-    `like`: what texts look like, by column or for a whole array: `{"price": "$00.00", "ward": "AA-000",
-    "seen": "YYYY-MM-DD"}`. `0` stands for a digit, `A` and `a` for letters, all else for itself, as does what
-    follows a backslash; `YYYY MM DD hh mm ss` are the parts of a date, which may have bounds as well. Texts
-    of which nothing is given are "text 0" to "text 9".
+    `like`: a pattern for texts, by column or for a whole array: `{"price": "$00.00", "ward": "AA-000",
+    "seen": "YYYY-MM-DD"}`. `0` is replaced by a digit, `A` and `a` by letters; every other character, and
+    each character after a backslash, is kept. `YYYY MM DD hh mm ss` are the parts of a date, which may also
+    have bounds. Texts without a pattern or categories are "text 0" to "text 9".
 
-    `labels`: the row labels of a pandas index that has no name; one with a name is given categories.
+    `labels`: the row labels of a pandas index without a name; a named index takes categories.
 
-    The name of a column within another is `"outer.inner"`, or `"inner"` wherever it occurs; parts of a tuple
+    The name of a column within another is `"outer.inner"`, or `"inner"` wherever it occurs. Parts of a tuple
     are named by their position, and the levels of an index by their names.
 
-    `from_data`: what may be computed from the data, for every column: `"bounds"`; `"categories"`, of columns
-    that hold at most 50 different values (not floats or times), each of them twice or more, for a value that
-    is there once says whose it is; `"missing"`, the share of missing values; `"index"`, the row labels of a
-    pandas object as they are. Or for one column: `"categories:town"` are all values of that column.
+    `from_data`: the facts that may be computed from the data, for every column: `"bounds"`; `"categories"`,
+    for columns with at most 50 different values (not floats or times) that each occur twice or more, since a
+    value that occurs once may identify a person; `"missing"`, the share of missing values; `"index"`, the row
+    labels of a pandas object as they are. For one column, `"categories:town"` allows all values of that
+    column.
 
     Raises:
-        SettingError: any of it cannot be used, as far as that is known without the object.
+        SettingError: a field cannot be used, as far as that is known without the object.
     """
 
     rows: int | None = None

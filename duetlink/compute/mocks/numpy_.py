@@ -1,4 +1,4 @@
-"""NumPy arrays and scalars."""
+"""Mocks of NumPy arrays and scalars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duetlink.compute.mocks.registry import unsupported
 from duetlink.compute.mocks.scope import Scope
 from duetlink.errors import SettingError
 
-TRUTH_VALUES = 8  # so few of them are the same by chance
+TRUTH_VALUES = 8  # fewer booleans may well be equal by chance
 
 
 class NumpyMockBuilder:
@@ -29,7 +29,7 @@ class NumpyMockBuilder:
     def make(self, obj: Any, scope: Scope) -> object:
         if type(obj) not in (np.ndarray, np.memmap):
             if not isinstance(obj, np.generic):
-                raise unsupported(obj, "a subclass of ndarray says more than its values")
+                raise unsupported(obj, "a subclass of ndarray has more than values")
             if type(obj) in (np.str_, np.bytes_):  # the width of a scalar's dtype is its value's
                 text = scope.draw(ArrayFacts(np.asarray(obj))).texts(1)[0]
                 return np.str_(text) if type(obj) is np.str_ else np.bytes_(text.encode())
@@ -62,24 +62,26 @@ class NumpyMockBuilder:
 
 
 def spans(array: Array, part: str) -> Iterator[Span]:
-    """Where an array lies, first byte to last: what others have in between counts as its own."""
+    """Yield the memory range from the first to the last byte; bytes between the items count as the
+    array's own.
+    """
     if isinstance(array, np.ndarray) and array.nbytes:
         start, stop = np.lib.array_utils.byte_bounds(array)
         yield Span(part, start, stop, array)
 
 
 def width_bytes(dtype: np.dtype[Any]) -> int:
-    """The memory of an item."""
+    """Return the memory of an item, in bytes; texts of any length and objects count as TEXT_BYTES."""
     return TEXT_BYTES if dtype.kind in "OT" else dtype.itemsize
 
 
 def same_dtype(left: np.dtype[Any], right: np.dtype[Any]) -> bool:
-    """Whether code takes them for the same: fixed texts may differ in width."""
+    """Compare dtypes as user code would notice: texts of fixed width may differ in width."""
     return left == right or (left.kind == right.kind and left.kind in "SU")
 
 
 def array(dtype: np.dtype[Any], shape: tuple[int, ...], scope: Scope, real: Array | None) -> Array:
-    """A fresh array of a dtype. `real`, if given, is what facts may be computed from.
+    """Return a new mock array. Facts are computed from `real`, if it is given.
 
     Raises:
         SettingError: the dtype holds Python objects; bounds or categories do not fit it.
@@ -103,7 +105,7 @@ def array(dtype: np.dtype[Any], shape: tuple[int, ...], scope: Scope, real: Arra
 
 
 def column(dtype: np.dtype[Any], count: int, draw: ColumnSampler) -> Array:
-    """One dimension of a dtype without fields, nothing missing."""
+    """Return a one-dimensional array of a dtype without fields, without missing values."""
     chosen = draw.chosen(count, lambda values: _converted(values, dtype))
     if chosen is not None:
         choices, picks = chosen
@@ -132,15 +134,17 @@ def column(dtype: np.dtype[Any], count: int, draw: ColumnSampler) -> Array:
 
 
 def floats(dtype: np.dtype[Any], count: int, draw: ColumnSampler) -> Array:
-    """Floating point numbers of any width."""
-    # bounds are Python's floats: longdouble holds more, but nothing that could be asked for
+    """Draw floating-point numbers of any width."""
+    # bounds are Python's floats, so the wider range of longdouble is not needed
     most = float(min(np.finfo(dtype).max, np.finfo(np.float64).max))
 
     def rounded(values: Array) -> Array:
         with np.errstate(over="ignore"):
             return values.astype(dtype).astype(np.float64)
 
-    made = np.zeros(count, dtype)  # not astype: a long double has bytes that nothing writes, and they travel
+    made = np.zeros(
+        count, dtype
+    )  # not astype, which leaves the padding of a long double as it was in memory, and padding is sent
     made[:] = draw.floats(count, most, dtype.name, rounded)
     return made
 
@@ -149,7 +153,7 @@ def _converted(values: Sequence[Any], dtype: np.dtype[Any]) -> Array:
     converted = np.array(list(values), dtype)
     if converted.ndim != 1:
         raise ValueError("they are no plain values")
-    if dtype.kind in "biufcSUTV":  # these are cut or rounded without a word
+    if dtype.kind in "biufcSUTV":  # NumPy truncates or rounds these without an error
         exact = np.array(list(values), object)
         if dtype.kind == "f" and all(np.isfinite(converted)):
             exact = np.array(list(values), np.float64).astype(dtype)
@@ -168,7 +172,7 @@ def _set_missing(values: Array, gaps: Array) -> None:
 
 
 class ArrayFacts:
-    """Of an array of any shape, without fields."""
+    """The facts of an array of any shape, whose dtype has no fields."""
 
     def __init__(self, array: Array) -> None:
         self._array = array

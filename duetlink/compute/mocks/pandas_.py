@@ -1,4 +1,6 @@
-"""pandas frames, series and indexes. Labels of columns and names of indexes are schema; `attrs` are not."""
+"""Mocks of pandas frames, series and indexes. Column labels and index names are schema; `attrs` are
+left out.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,9 @@ def _level(index: Any, level: int) -> Any:
 
 
 def _spans(array: Any, part: str) -> Iterator[Span]:
-    """Where the values of a pandas array lie; its categories, which many arrays may share, are left out."""
+    """Yield the memory ranges of the values of a pandas array, without its categories, which arrays
+    may share.
+    """
     dtype = array.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         yield from numpy_.spans(np.asarray(array.codes), part)

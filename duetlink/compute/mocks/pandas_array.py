@@ -1,4 +1,4 @@
-"""One column of a pandas frame, of any dtype that can travel."""
+"""Mocks of one column of a pandas frame, of every dtype that can be sent."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _DAYS = 90_000  # after 2000 that nanoseconds can count
 
 
 def column(series: Any, count: int, scope: Scope) -> Any:
-    """The values of a fresh column, as an array of pandas or NumPy.
+    """Return the values of a mock column, as an array of pandas or NumPy.
 
-    Of objects, the types are looked at; where they are none or several, texts are made.
+    In a column of objects, the types of the items are read; texts are made if there is no type, or several.
 
     Raises:
         SettingError: the dtype is unknown here, or bounds or categories do not fit it.
@@ -53,7 +53,7 @@ def column(series: Any, count: int, scope: Scope) -> Any:
 
 
 def values_of(dtype: Any, count: int, draw: ColumnSampler) -> Any:
-    """Values of a dtype that is neither object nor Arrow's, nothing missing."""
+    """Return values of a dtype that is neither object nor Arrow's, without missing ones."""
     if isinstance(dtype, np.dtype):
         return numpy_.column(dtype, count, draw)
     if isinstance(dtype, pd.CategoricalDtype):
@@ -82,7 +82,10 @@ def values_of(dtype: Any, count: int, draw: ColumnSampler) -> Any:
 
 
 def labels(dtype: Any, count: int, words: str) -> Any:
-    """An index of different, ascending placeholders, as far as the dtype has so many: "row 0", "row 1"."""
+    """Return an index of ascending placeholders, such as "row 0" and "row 1".
+
+    They are all different, unless the dtype has too few values for that.
+    """
     if isinstance(dtype, pd.CategoricalDtype):
         categories = labels(dtype.categories.dtype, UNKNOWN_CATEGORIES, "category")
         codes = np.sort(np.arange(count) % len(categories))
@@ -174,14 +177,14 @@ def _has_no_gaps(dtype: Any) -> bool:
 
 
 def same_dtype(one: Any, other: Any) -> bool:
-    """Whether code takes them for the same: categories may be others, of the same dtype."""
+    """Compare dtypes as user code would notice: categories may differ, their dtype may not."""
     if isinstance(one, pd.CategoricalDtype) and isinstance(other, pd.CategoricalDtype):
         return bool(one.ordered == other.ordered and one.categories.dtype == other.categories.dtype)
     return bool(one == other)
 
 
 def width_bytes(dtype: Any) -> int:
-    """Roughly the memory of an item."""
+    """Estimate the memory of an item, in bytes."""
     if isinstance(dtype, np.dtype):
         return numpy_.width_bytes(dtype)
     if isinstance(dtype, pd.ArrowDtype):

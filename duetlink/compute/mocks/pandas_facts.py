@@ -1,4 +1,4 @@
-"""What can be computed from a column of pandas, where the owner allows it."""
+"""The facts of a pandas column, computed where the owner allows them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from duetlink.compute.mocks.facts import Facts
 
 
 def facts_of(series: Any) -> Facts:
-    """What the owner may allow to be computed from a series."""
     if isinstance(series.dtype, pd.ArrowDtype):
         return arrow_.ColumnFacts(series.array.__arrow_array__())
     return items.ItemFacts(series.tolist()) if series.dtype == object else _SeriesFacts(series)
@@ -47,5 +46,5 @@ class _SeriesFacts:
 
 
 def is_masked(dtype: Any) -> bool:
-    """Whether it is one of the nullable numbers or truth values."""
+    """Say if the dtype is one of pandas's nullable numbers or booleans, such as `Int64`."""
     return hasattr(dtype, "numpy_dtype") and not isinstance(dtype, (pd.ArrowDtype, pd.StringDtype))

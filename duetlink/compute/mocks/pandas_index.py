@@ -1,4 +1,4 @@
-"""Indexes of pandas: labels of rows are data, names of columns are schema."""
+"""Mocks of pandas indexes: row labels are data, column names are schema."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from duetlink.errors import SettingError
 
 
 def index_of(index: Any, count: int, scope: Scope, *, alone: bool = False) -> Any:
-    """The row labels of a twin: ascending, different as far as the dtype has so many; without a frequency.
+    """Return the row labels of a mock: ascending, different as far as the dtype allows, and without a
+    frequency.
 
-    `alone` is an index that is the whole object. Otherwise bounds and categories are found by its name.
+    With `alone`, the index is the whole object. Otherwise bounds and categories are looked up by its name.
 
     Raises:
-        SettingError: the labels of the data are allowed, but there are fewer of them.
+        SettingError: the owner allows the labels of the data, but there are fewer than `count`.
     """
     if not alone and scope.keeps_index:
         if len(index) < count:
@@ -45,7 +46,7 @@ def index_of(index: Any, count: int, scope: Scope, *, alone: bool = False) -> An
 
 
 def names_of(columns: Any) -> Any:
-    """A copy of labels that are shown, without those that are not: of columns that have been left out."""
+    """Copy column labels, without labels of dropped columns, which an index may still hold."""
     if isinstance(columns, pd.MultiIndex):
         columns = columns.remove_unused_levels()
     elif isinstance(columns, pd.CategoricalIndex):
@@ -54,7 +55,9 @@ def names_of(columns: Any) -> Any:
 
 
 def _level(index: Any, name: Any, count: int, scope: Scope, *, is_last: bool) -> Any:
-    """One level, of which the last one alone tells rows apart."""
+    """Return one level of the labels. Only the last level tells rows apart; the others repeat a few
+    values.
+    """
     if name is not None or (is_last and scope.has_labels):
         scope = scope.child(ROW_LABELS if name is None else name)
         if _is_drawn(scope.draw(NoFacts())):

@@ -1,8 +1,8 @@
-"""Texts by a pattern that the owner gives: prices, numbers of patients, dates. Nothing of the data goes in.
+"""Texts that follow a pattern given by the owner: prices, patient numbers, dates. The data are not read.
 
-In a pattern `0` stands for a digit, `A` for a letter from A to Z, `a` for one from a to z; all else stands
-for itself, as does what follows a backslash. A pattern with `YYYY` is a date: `YYYY`, `MM`, `DD`, `hh`, `mm`
-and `ss` stand for the parts of one instant, and all else for itself.
+In a pattern `0` is replaced by a digit, `A` by a letter from A to Z, `a` by one from a to z; every other
+character, and each character after a backslash, is kept. A pattern with `YYYY` is a date: `YYYY`, `MM`, `DD`,
+`hh`, `mm` and `ss` are replaced by the parts of one instant, and every other character is kept.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ _PLACES = {
 
 
 def is_date(pattern: str) -> bool:
-    """Whether it has the parts of an instant."""
     return "YYYY" in pattern
 
 
 def texts(pattern: str, seed: tuple[int, ...], bounds: tuple[Any, Any] | None, where: str) -> tuple[str, ...]:
-    """At most MOST different texts, in an order that says nothing. `bounds` are those of dates.
+    """Return at most MOST different texts, in random order. `bounds` are the first and last date.
 
     Raises:
-        SettingError: there are bounds and the pattern is no date; the bounds are no dates.
+        SettingError: bounds are given and the pattern is no date, or the bounds are no dates.
     """
     draws = np.random.default_rng(seed)
     if is_date(pattern):

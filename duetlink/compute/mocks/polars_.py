@@ -1,4 +1,6 @@
-"""Polars frames and series. Categories are data, those of an Enum too, although they are in its dtype."""
+"""Mocks of Polars frames and series. Categories are data, even those of an Enum, which are part of
+its dtype.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ def _facts(series: pl.Series) -> Facts:
 
 
 class _PolarsFacts:
-    """What Arrow finds in the same column, converted only if it is asked."""
+    """The facts of a Polars series, computed by Arrow. The series is converted on the first call."""
 
     def __init__(self, series: pl.Series) -> None:
         self._series = series
@@ -164,7 +166,7 @@ def _width_bytes(dtype: Any) -> int:
 
 
 def _arrow(dtype: Any) -> Any:
-    """Arrow's type of a dtype without categories."""
+    """Return Arrow's type for a dtype without categories."""
     try:
         if dtype.base_type() not in _TYPES:
             raise TypeError
@@ -177,7 +179,7 @@ def _arrow(dtype: Any) -> Any:
 
 
 def _with_leaves(dtype: Any, leaf: Callable[[Any], Any]) -> Any:
-    """The dtype with what is not nested in it put through `leaf`."""
+    """Return the dtype with `leaf` applied to every dtype in it that is not nested."""
     if isinstance(dtype, pl.List):
         return pl.List(_with_leaves(dtype.inner, leaf))
     if isinstance(dtype, pl.Array):
@@ -192,7 +194,7 @@ def _is_text(dtype: Any) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether code takes them for the same: an Enum may have other categories."""
+    """Compare dtypes as user code would notice: an Enum may have other categories."""
 
     def bare(dtype: Any) -> Any:
         return pl.Enum([]) if isinstance(dtype, pl.Enum) else dtype

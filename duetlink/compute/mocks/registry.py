@@ -1,4 +1,4 @@
-"""Which file makes the twin of which object. A library is loaded when an object of its own is met."""
+"""Finds the file that makes the mock of an object. A library is loaded when an object of it is met."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STANDARD = {
 
 
 def library_of(type_: type) -> str | None:
-    """The library that a type is of, or None for those that are not known here."""
+    """Return the name of the library that defines a type; None if it is unknown here."""
     root = str(type_.__module__).partition(".")[0]
     if root in _STANDARD:
         return "builtins"
@@ -37,7 +37,6 @@ def library_of(type_: type) -> str | None:
 
 
 def is_known(obj: object) -> bool:
-    """Whether the object's library has a handler."""
     return library_of(type(obj)) is not None
 
 
@@ -50,7 +49,9 @@ def twin_type(obj: object) -> MockBuilder:
 
 
 def unsupported(obj: Any, reason: str = "") -> SettingError:
-    """The error to raise for an object of which no twin can be made; the reason ends without a full stop."""
+    """Return the error to raise for an object that no mock can be made of. `reason` ends without a
+    full stop.
+    """
     type_ = type(obj)
     name = (
         type_.__qualname__ if type_.__module__ == "builtins" else f"{type_.__module__}.{type_.__qualname__}"

@@ -1,4 +1,6 @@
-"""One part of an object while its twin is made: where it is, and what the owner gave or allowed for it."""
+"""One part of an object while its mock is made: its path of names, and what the owner gave or allowed
+for it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from duetlink.errors import SettingError
 if TYPE_CHECKING:
     from duetlink.compute.mocks.draw import ColumnSampler
 
-MAX_CATEGORIES = 50  # of a column, where they are computed without its name being told
+# computed categories of a column that the owner did not name: at most so many, each occurring at least twice
+MAX_CATEGORIES = 50
 _MIN_COUNT = 2
 ROW_LABELS = object()  # the name of an index that has none
 _MAX_LISTED = 8
@@ -22,18 +25,18 @@ _MAX_LISTED = 8
 
 @dataclass
 class _Ledger:
-    """What is shared by all parts of one object."""
+    """The state that all parts of one object share."""
 
     mock: Mock
     shrink: float  # the share of rows that fit
-    salt: int = 0  # of the object's name: objects of one schema have different twins
+    salt: int = 0  # of the object's name: objects of one schema have different mocks
     drawn: int = 0
     used: set[tuple[str, Hashable]] = field(default_factory=set)  # kind and name
     parts: dict[Hashable, None] = field(default_factory=dict)  # names that could have been given
 
 
 class Scope:
-    """A part, by the path of names that leads to it. The object itself has the empty path."""
+    """One part, identified by the path of names that leads to it. The whole object has the empty path."""
 
     def __init__(self, mock: Mock, shrink: float = 1.0, name: str = "") -> None:
         self._ledger = _Ledger(mock, shrink, zlib.crc32(name.encode("utf-8", "surrogatepass")))
@@ -41,19 +44,19 @@ class Scope:
         self._alias: Hashable = None
 
     def child(self, name: Hashable) -> Scope:
-        """The part of that name: a column, a field, an item of a tuple."""
+        """Return the part of that name: a column, a field, an item of a tuple."""
         child = Scope.__new__(Scope)
         child._ledger, child._path, child._alias = self._ledger, (*self._path, name), None
         return child
 
     def named(self, name: Hashable) -> Scope:
-        """The same part, which can also be called by a name of its own: a series."""
+        """Return the same part under a name of its own, such as that of a series."""
         same = Scope.__new__(Scope)
         same._ledger, same._path, same._alias = self._ledger, self._path, name
         return same
 
     def rows(self, count: int) -> int:
-        """How many rows the twin has of a part that has `count`."""
+        """Return the number of rows of the mock of a part that has `count` rows."""
         mock, shrink = self._ledger.mock, self._ledger.shrink
         if mock.rows is not None:
             return mock.rows
@@ -61,17 +64,16 @@ class Scope:
 
     @property
     def keeps_index(self) -> bool:
-        """Whether the row labels may be taken from the data."""
+        """True if the owner allows the row labels to be taken from the data."""
         self._ledger.used.add((INDEX, None))
         return INDEX in self._ledger.mock.from_data
 
     @property
     def has_labels(self) -> bool:
-        """Whether the owner gave the row labels of an index without a name."""
         return self._ledger.mock.labels is not None
 
     def given(self, kind: str) -> Any:
-        """The bounds, categories or pattern that the owner gave for this part, or None."""
+        """Return the bounds, categories or pattern that the owner gave for this part; None without them."""
         if self._path and self._path[-1] is ROW_LABELS:
             if kind != CATEGORIES or self._ledger.mock.labels is None:
                 return None
@@ -90,10 +92,10 @@ class Scope:
         return None
 
     def draw(self, facts: Facts) -> ColumnSampler:
-        """What values of this part are drawn from. `facts` is asked only for what the owner allows.
+        """Return the sampler for the values of this part. `facts` is called only for what the owner allows.
 
         Raises:
-            SettingError: both bounds and categories are given for it.
+            SettingError: both bounds and categories, or a pattern and categories, are given for it.
         """
         from duetlink.compute.mocks.draw import ColumnSampler  # loads NumPy
 
@@ -121,7 +123,7 @@ class Scope:
         return ColumnSampler(where, seed, bounds, categories, missing, what)
 
     def finish(self) -> None:
-        """Raises SettingError if the owner named a part that the object does not have."""
+        """Raise SettingError if the owner named a part that the object does not have."""
         ledger = self._ledger
         if ledger.mock.labels is not None and (LABELS, None) not in ledger.used:
             raise SettingError(

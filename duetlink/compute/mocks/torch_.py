@@ -1,4 +1,4 @@
-"""torch tensors and parameters. A twin is dense and on the CPU, as everything that travels."""
+"""Mocks of torch tensors and parameters. A mock is dense and on the CPU, as is everything that is sent."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _octets(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _column(dtype: torch.dtype, count: int, draw: ColumnSampler) -> torch.Tensor:
-    """One dimension of a dtype, nothing missing."""
+    """Return a one-dimensional tensor of a dtype, without missing values."""
     chosen = draw.chosen(count, lambda values: _converted(values, dtype))
     if chosen is not None:
         choices, picks = chosen
@@ -129,7 +129,7 @@ def _is_whole(dtype: torch.dtype) -> bool:
 
 
 class _TensorFacts:
-    """What NumPy finds in the same numbers."""
+    """The facts of a tensor, computed by NumPy on the same numbers."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor

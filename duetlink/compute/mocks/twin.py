@@ -1,4 +1,4 @@
-"""Making a twin: from what an object is, never from what is in it."""
+"""Makes a mock from the schema of an object, never from its values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ _T = TypeVar("_T")
 
 
 def make(obj: _T, mock: Mock = _SCHEMA_ONLY, name: str = "") -> _T:
-    """The synthetic twin of `obj`: same type, dtypes, number of dimensions, shape of a row, kind of index.
+    """Return the mock of `obj`: same type, dtypes, number of dimensions, shape of a row, kind of index.
 
-    Names of columns, fields and index levels, the type of Python's values, the width of fixed texts (it is in
-    their dtype) and the number of rows are schema, and shown as they are. Nothing else of the data has a part
-    in it unless `mock.from_data` says so: not whether values are missing, nor the order of an index, nor a
-    Categorical's categories; `attrs` and metadata are left out. The twin shares no memory with the object. It
-    is the same each time, by its seed and by the `name` under which the object is shared: objects of one
-    schema have different twins, or else their difference would be zero on these.
+    Names of columns, fields and index levels, the types of Python values, the width of fixed texts (part of
+    their dtype) and the number of rows are schema, and shown as they are. Nothing else of the data goes into
+    the mock unless `mock.from_data` names it: neither the existence of missing values, nor the order of an
+    index, nor the categories of a Categorical; `attrs` and metadata are left out. The mock shares no memory
+    with the object.
 
-    Supported are NumPy's arrays and scalars, torch's tensors and parameters, frames, series and indexes of
-    pandas, frames and series of polars, tables, batches, arrays and scalars of Arrow, and Python's builtins
-    (`builtins_.py` says which keys of dicts are schema).
+    It depends only on the schema, on `mock` with its seed, and on the `name` under which the object is
+    shared. Objects of one schema have different mocks, since else their difference would be zero.
+
+    Supported are NumPy arrays and scalars, torch tensors and parameters, pandas frames, series and indexes,
+    polars frames and series, Arrow tables, batches, arrays and scalars, and Python's builtins (`builtins_.py`
+    says which keys of dicts are schema).
 
     Raises:
         SettingError: the object is of another type, or `mock` does not fit it.
@@ -41,19 +43,19 @@ def make(obj: _T, mock: Mock = _SCHEMA_ONLY, name: str = "") -> _T:
 
 
 def row_count(obj: object) -> int | None:
-    """How many rows an object has; None for scalars, and for tuples and dicts of several objects.
+    """Return the number of rows; None for scalars, and for tuples and dicts of several objects.
 
     Raises:
-        SettingError: the object is of a type of which no twin can be made.
+        SettingError: no mock can be made of objects of this type.
     """
     return twin_type(obj).rows(obj)
 
 
 def describe(mock: Mock, obj: object) -> str:
-    """What `make(obj, mock)` is made from, in words and in one line, without names or values.
+    """Describe in one line what `make(obj, mock)` is made from, without names or values.
 
     Raises:
-        SettingError: the object is of a type of which no twin can be made.
+        SettingError: no mock can be made of objects of this type.
     """
     words = ["synthetic"]
     rows = row_count(obj)
