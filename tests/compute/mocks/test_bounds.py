@@ -211,8 +211,8 @@ def test_categories_all_occur_in_every_library() -> None:
 @pytest.mark.parametrize(
     ("obj", "given", "words"),
     [
-        (np.zeros(3, "i1"), {"bounds": (0, 200)}, "beyond what int8"),
-        (np.zeros(3, "f2"), {"bounds": (0, 1e6)}, "beyond what float16"),
+        (np.zeros(3, "i1"), {"bounds": (0, 200)}, "outside the range of int8"),
+        (np.zeros(3, "f2"), {"bounds": (0, 1e6)}, "outside the range of float16"),
         (np.zeros(3, "f2"), {"bounds": (1.0001, 1.0002)}, "no float16 between"),
         (np.zeros(3, "i8"), {"bounds": (0.2, 0.8)}, "no int64 between"),
         (np.zeros(3), {"bounds": ("2020", "2021")}, "no number"),

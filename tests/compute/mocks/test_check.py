@@ -1,4 +1,4 @@
-"""A mock given by hand: what is no twin, or is the data by mistake, is refused."""
+"""A mock that the owner wrote by hand: one that does not fit the object, or is the data itself, is refused."""
 
 from __future__ import annotations
 
