@@ -24,6 +24,6 @@ hand. Importing this package imports no array library: each is loaded when the f
 
 from duetlink.compute.mocks.check import check
 from duetlink.compute.mocks.mock import Mock
-from duetlink.compute.mocks.twin import describe, make, row_count
+from duetlink.compute.mocks.synthetic import describe, make, row_count
 
 __all__ = ["Mock", "check", "describe", "make", "row_count"]

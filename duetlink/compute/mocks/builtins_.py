@@ -21,7 +21,7 @@ from typing import Any
 
 from duetlink.compute.mocks.base import TEXT_BYTES, Span
 from duetlink.compute.mocks.items import ITEM_TYPES, VARIED, items, one_of_numbers
-from duetlink.compute.mocks.registry import library_of, twin_type, unsupported
+from duetlink.compute.mocks.registry import builder_of, library_of, unsupported
 from duetlink.compute.mocks.scope import Scope
 from duetlink.errors import SettingError
 
@@ -38,13 +38,13 @@ class BuiltinsMockBuilder:
     def size_bytes(self, obj: Any) -> int:
         parts = members(obj)
         if parts is not None:
-            return sum(twin_type(part).size_bytes(part) for part in parts.values())
+            return sum(builder_of(part).size_bytes(part) for part in parts.values())
         return _size_bytes(obj)
 
     def make(self, obj: Any, scope: Scope) -> object:
         parts = members(obj)
         if parts is not None:
-            made = {name: twin_type(part).make(part, scope.child(name)) for name, part in parts.items()}
+            made = {name: builder_of(part).make(part, scope.child(name)) for name, part in parts.items()}
             return type(obj)(made) if type(obj) in _DICTS else type(obj)(made.values())
         if type(obj) is list:
             return items(obj, scope.rows(len(obj)), scope)
@@ -153,7 +153,7 @@ def _values(obj: Mapping[Any, Any], count: int, scope: Scope) -> list[Any]:
         raise SettingError(
             f"rows={count} is more than the {len(values)} items of a dict; give at most as many"
         )
-    return [twin_type(value).make(value, scope.child(number)) for number, value in enumerate(values[:count])]
+    return [builder_of(value).make(value, scope.child(number)) for number, value in enumerate(values[:count])]
 
 
 def _size_bytes(obj: Any) -> int:
@@ -165,7 +165,7 @@ def _size_bytes(obj: Any) -> int:
     if type(obj) in _DICTS:
         return TEXT_BYTES + 2 * sum(map(_size_bytes, obj.values()))
     if _is_foreign(type(obj)):
-        return twin_type(obj).size_bytes(obj)
+        return builder_of(obj).size_bytes(obj)
     return TEXT_BYTES
 
 

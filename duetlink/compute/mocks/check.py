@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from duetlink.compute.mocks.base import MockBuilder, Span
-from duetlink.compute.mocks.registry import is_known, twin_type, unsupported
+from duetlink.compute.mocks.registry import builder_of, is_known, unsupported
 from duetlink.errors import SettingError
 
 _MAX_LISTED = 6
@@ -50,7 +50,7 @@ def _differences(obj: Any, mock: Any, path: str = "") -> Iterator[str]:
         return
     if not is_known(obj):
         return
-    for difference in twin_type(obj).differences(obj, mock):
+    for difference in builder_of(obj).differences(obj, mock):
         yield f"{path}{difference}"
     ours, theirs = _members(obj) or {}, _members(mock) or {}
     if list(ours) == list(theirs):
@@ -62,7 +62,7 @@ def _mistake(obj: Any, mock: Any) -> str:
     """Return the mistake as a predicate of "the mock …"; empty if there is none."""
     if not is_known(obj):
         return "is the object itself" if obj is mock else ""
-    if obj is mock and (_held(obj) or twin_type(obj).rows(obj)):
+    if obj is mock and (_held(obj) or builder_of(obj).rows(obj)):
         return "is the object itself"
     shared = _shared(list(_spans(obj)), list(_spans(mock)))
     if shared:
@@ -71,8 +71,8 @@ def _mistake(obj: Any, mock: Any) -> str:
 
 
 def _spans(obj: Any, path: str = "") -> Iterator[Span]:
-    if is_known(obj) and twin_type(obj).rows(obj) != 0:  # an empty slice may point into the whole memory
-        for span in twin_type(obj).memory(obj):
+    if is_known(obj) and builder_of(obj).rows(obj) != 0:  # an empty slice may point into the whole memory
+        for span in builder_of(obj).memory(obj):
             yield span._replace(part=f"{path}{span.part}")
     for name, part in _held(obj).items():
         yield from _spans(part, f"{path}[{name!r}] ")
@@ -99,7 +99,7 @@ def _copied(obj: Any, mock: Any, path: str) -> str:
     if ours:
         found = (_copied(ours[name], theirs[name], f"{path}[{name!r}] ") for name in ours if name in theirs)
         return next(filter(None, found), "")
-    handler = twin_type(obj)
+    handler = builder_of(obj)
     if handler.is_ordinary(mock):
         return ""
     rows, mocked = handler.rows(obj), handler.rows(mock)

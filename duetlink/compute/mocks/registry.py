@@ -40,7 +40,7 @@ def is_known(obj: object) -> bool:
     return library_of(type(obj)) is not None
 
 
-def twin_type(obj: object) -> MockBuilder:
+def builder_of(obj: object) -> MockBuilder:
     """The handler of an object's library; raises SettingError for what no library here has."""
     library = library_of(type(obj))
     if library is None:

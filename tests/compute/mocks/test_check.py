@@ -1,4 +1,4 @@
-"""A mock that the owner wrote by hand: one that does not fit the object, or is the data itself, is refused."""
+"""Checks of a mock that the owner wrote by hand: it fits the object, and is not the data itself."""
 
 from __future__ import annotations
 

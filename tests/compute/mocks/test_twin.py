@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from duetlink.compute.mocks import Mock, check, make, row_count, twin
+from duetlink.compute.mocks import Mock, check, make, row_count, synthetic
 from duetlink.data.values import encode
 from duetlink.errors import SettingError
 from tests.compute.mocks.pairs import PAIRS
@@ -80,7 +80,7 @@ def test_rows_may_be_fewer_or_more() -> None:
 
 
 def test_large_objects_get_as_many_rows_as_fit_all_parts_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(twin, "MAX_BYTES", 1000)
+    monkeypatch.setattr(synthetic, "MAX_BYTES", 1000)
     assert make(np.zeros((1000, 5))).shape == (25, 5)
     assert make(np.zeros((3, 500))).shape == (1, 500)
     features, labels = make((torch.zeros(300, 4), torch.zeros(300, dtype=torch.int64)))

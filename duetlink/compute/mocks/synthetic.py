@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from duetlink.compute.mocks.mock import BOUNDS, CATEGORIES, LIKE, Mock
-from duetlink.compute.mocks.registry import twin_type, unsupported
+from duetlink.compute.mocks.registry import builder_of, unsupported
 from duetlink.compute.mocks.scope import Scope
 
 MAX_BYTES = 16 * 1024 * 1024  # of a mock, where the owner does not say how many rows
@@ -35,11 +35,11 @@ def make(obj: _T, mock: Mock = _SCHEMA_ONLY, name: str = "") -> _T:
     """
     try:
         scope = Scope(mock, _shrink(obj), name)
-        twin = cast(_T, twin_type(obj).make(obj, scope))
+        made = cast(_T, builder_of(obj).make(obj, scope))
     except RecursionError:
         raise unsupported(obj, "it contains itself, or is nested too deep") from None
     scope.finish()
-    return twin
+    return made
 
 
 def row_count(obj: object) -> int | None:
@@ -48,7 +48,7 @@ def row_count(obj: object) -> int | None:
     Raises:
         SettingError: no mock can be made of objects of this type.
     """
-    return twin_type(obj).rows(obj)
+    return builder_of(obj).rows(obj)
 
 
 def describe(mock: Mock, obj: object) -> str:
@@ -83,7 +83,7 @@ def describe(mock: Mock, obj: object) -> str:
 
 
 def _shrink(obj: Any) -> float:
-    size_bytes = twin_type(obj).size_bytes(obj)
+    size_bytes = builder_of(obj).size_bytes(obj)
     return min(1.0, MAX_BYTES / size_bytes) if size_bytes else 1.0
 
 
