@@ -52,19 +52,21 @@ SAMPLE_ITEMS = 1031  # odd, and beyond the blocks of most codecs
 
 
 def bits(array: Array) -> bytes:
-    """What lossless means: not that values are equal, but that their bits are."""
+    """Return the bytes of an array. Lossless means equal bits: NaNs and negative zeros count."""
     return array.tobytes()
 
 
 def from_bits(data: bytes, element: Element) -> Array:
-    """As many items as `data` has bytes for."""
+    """Return an array with as many items as `data` has bytes for."""
     items = len(data) // element.size_bytes
     found = np.frombuffer(data[: items * element.size_bytes], element.storage)
     return (found.view(np.uint8) & 1).view(np.bool_) if element.name == "bool" else found
 
 
 def samples(element: Element) -> dict[str, Array]:
-    """Arrays of SAMPLE_ITEMS items under names for messages. All bit patterns of an item may occur."""
+    """Return arrays of SAMPLE_ITEMS items by name. Names are for messages; all bit patterns of an
+    item may occur.
+    """
     random = np.random.default_rng(5)
     noise = from_bits(random.bytes(SAMPLE_ITEMS * element.size_bytes), element)
     few = np.where(random.random(SAMPLE_ITEMS) < 0.05, noise, np.zeros_like(noise))
@@ -85,7 +87,9 @@ def samples(element: Element) -> dict[str, Array]:
 
 
 def special(element: Element) -> Array:
-    """Zeros, infinities, NaNs with payloads and subnormal numbers of both signs; the ends of integers."""
+    """Return extreme items: for floats of both signs zeros, infinities, NaNs with payloads and subnormal
+    numbers; for integers the least and the greatest.
+    """
     if not element.is_float and element.storage.kind != "c":
         return from_bits(b"\x00" * 8 * 8 + b"\xff" * 8 * 8 + b"\x80\x00\x7f\xff\x01\x00\x00\x00" * 8, element)
     parts = {"complex64": "float32", "complex128": "float64"}
@@ -107,7 +111,7 @@ def special(element: Element) -> Array:
 
 
 def finite(element: Element) -> dict[str, Array]:
-    """Arrays of numbers for codecs that keep them within bounds."""
+    """Return arrays of finite numbers by name, for codecs that promise an error bound."""
     random = np.random.default_rng(6)
     normal = random.normal(0, 1, SAMPLE_ITEMS)
     heavy = random.standard_t(2, SAMPLE_ITEMS) * 1e-3
@@ -128,17 +132,18 @@ def _value(array: Array, element: Element) -> NDArray[Any]:
 
 
 class CodecContract:
-    """Tests of one codec that encodes one array by itself."""
+    """Tests of one codec, encoding one array at a time."""
 
     codec: ClassVar[Codec]
-    small_items: ClassVar[int] = 24  # of the array whose chunk is broken in every place
+    small_items: ClassVar[int] = 24  # the length of the array whose chunk is corrupted bit by bit
 
     def elements(self) -> list[Element]:
-        """All that the codec accepts."""
         return [element for element in ELEMENTS if self.codec.accepts(element)]
 
     def numbers(self) -> list[Element]:
-        """Those with values that an error bound can be said of, and that NumPy can compute with."""
+        """Return the accepted elements for which an error bound has a meaning and that NumPy can
+        compute with.
+        """
         return [
             element
             for element in self.elements()
@@ -146,12 +151,12 @@ class CodecContract:
         ]
 
     def small(self) -> bytes:
-        """A chunk of few bytes, not of zeros."""
+        """Return a chunk of few bytes that are not all zero."""
         element = self.elements()[0]
         return chunk.encode(samples(element)["few"][: self.small_items], self.codec, element=element)
 
     def decode(self, data: bytes, limit_bytes: int = chunk.MAX_BYTES) -> tuple[Array, chunk.Header]:
-        """As a peer does that has the codec, registered or not."""
+        """Decode a chunk as a peer does. The codec need not be registered."""
         return chunk.decode(data, limit_bytes, codecs=self._by_number)
 
     def _by_number(self, number: int) -> Codec:
@@ -160,11 +165,13 @@ class CodecContract:
         return self.codec
 
     def reframe(self, payload: bytes, element: Element, shape: tuple[int, ...]) -> bytes:
-        """Any payload with a header and a checksum that are right."""
+        """Return a chunk of any payload, with a valid header and checksum."""
         return chunk.frame(self.codec, element, shape, self.codec.bound(element, self.codec.level), payload)
 
     def hostile(self, payload: bytes, element: Element, shape: tuple[int, ...]) -> None:
-        """A payload that nobody vouches for is refused, or makes an array of the announced form."""
+        """Assert that a payload that may be forged is refused, or decodes to the announced dtype and
+        shape.
+        """
         try:
             array, _ = self.decode(self.reframe(payload, element, shape))
         except REFUSALS:
@@ -307,7 +314,7 @@ class CodecContract:
         @given(
             element=st.sampled_from(self.elements()),
             shape=st.sampled_from([(), (0,), (1,), (5, 7), (1000,)]),
-            genuine_bytes=st.integers(0, 40),  # of what the codec would have begun with
+            genuine_bytes=st.integers(0, 40),  # how much of the codec's own payload comes first
             rest=st.binary(max_size=120),
         )
         def check(element: Element, shape: tuple[int, ...], genuine_bytes: int, rest: bytes) -> None:
@@ -339,14 +346,14 @@ class CodecContract:
                 broken = bytearray(payload)
                 for position in random.integers(0, len(payload), 4):
                     broken[position] = random.integers(256)
-                # beyond a few times the array: what any call allocates
+                # 256 KiB for what any call allocates, and a few times the array
                 with peak_below((1 << 18) + 8 * array.nbytes):
                     self.hostile(bytes(broken), element, array.shape)
 
 
 @contextlib.contextmanager
 def peak_below(peak_bytes: int) -> Iterator[None]:
-    """Python and NumPy allocate no more than that at any time within."""
+    """Assert that Python and NumPy never have more than `peak_bytes` allocated within the block."""
     tracemalloc.start()
     try:
         yield

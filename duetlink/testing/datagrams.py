@@ -1,7 +1,7 @@
-"""What every `Datagrams` must keep: subclass `DatagramsContract`, give it a fixture `datagrams` of both ends.
+"""The contract of `Datagrams`: subclass `DatagramsContract` and supply a fixture `datagrams` of both ends.
 
-`datagrams` is an async fixture that returns two connected ends over a network that may lose packets, and has
-room for a few dozen at once. The contract never relies on one datagram: it sends until one arrives.
+`datagrams` is an async fixture that returns two connected ends. The network between them may lose packets and
+must hold a few dozen at once. No test relies on one datagram: it is sent again until it arrives.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def send_until(sender: Datagrams, receiver: Datagrams, payload: bytes) -> 
 
 
 class DatagramsContract:
-    """Tests of one implementation, by its behaviour alone."""
+    """Tests of one implementation, through its public methods only."""
 
     async def test_both_sides_reach_each_other(self, datagrams: Ends) -> None:
         one, other = datagrams

@@ -1,7 +1,8 @@
-"""Fault hooks: ways into a running duet, group or link, for tests of what happens when something breaks.
+"""Fault hooks: access to the inside of a running duet, group or link, for tests of failures.
 
-Tests name nothing private of the packages. What they have to break, or to look at where nothing public shows
-it, they reach through here, so that a change inside changes this file and not a hundred tests.
+Tests use no private names of the packages. Where a test has to break something, or to look at state that no
+public method shows, it calls a function of this file. A change inside a package then changes this file, and
+not a hundred tests. Functions that raise AssertionError do so when the part they return does not exist yet.
 """
 
 from __future__ import annotations
@@ -66,31 +67,31 @@ def life_of(whole: Duet) -> Life: ...
 @overload
 def life_of(whole: Group) -> GroupLife: ...
 def life_of(whole: Duet | Group) -> Life | GroupLife:
-    """The parts of a duet or of a group. Call them on its loop, by `run_inside`."""
+    """Return the object that holds the parts of a duet or group. Call it on the loop, by `run_inside`."""
     return whole._life
 
 
 def link_of(duet: Duet) -> Link:
-    """The link of a duet. Raises AssertionError: it has none yet."""
+    """Return the link of a duet. Raise AssertionError if it has none yet."""
     link = duet._life.link
     assert link is not None, "this duet has no link yet"
     return link
 
 
 def run_inside(whole: Duet | Group, coroutine: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine returns, run on the loop of a duet or of a group."""
+    """Run the coroutine on the loop thread of a duet or group, and return its result. Blocks."""
     return whole._thread.run(coroutine)
 
 
 def start_inside(whole: Duet | Group, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-    """Start the coroutine on the loop of a duet or of a group."""
+    """Start the coroutine on the loop thread of a duet or group."""
     return whole._thread.submit(coroutine)
 
 
 def cut_link(link: Link) -> Callable[[], None]:
-    """Let nothing leave the sockets of the link's connection any more; returns what undoes it.
+    """Drop every datagram that the link's connection sends; return a function that ends this.
 
-    To be called on the link's loop.
+    Call it on the link's loop.
     """
     connection: Any = link._reconnector._connection
     transports = [
@@ -108,19 +109,20 @@ def cut_link(link: Link) -> Callable[[], None]:
 
 
 def end_of(link: Link) -> asyncio.Future[LinkClosed]:
-    """Done when the link has ended, with the reason."""
+    """Return the future that gets the reason when the link has ended."""
     return link._ended
 
 
 def send_control(link: Link, message: bytes) -> None:
-    """Send any bytes as a control message, as a hostile peer may."""
+    """Send bytes of any content as a control message, as a hostile peer may."""
     link._reconnector.control.send_nowait(message)
 
 
 def set_constants(patch: pytest.MonkeyPatch, whole: object, **values: Any) -> None:
-    """Let constants of a module or limits of an object have other values during a test, reached sooner.
+    """Set private constants of a module, or limits of an object, for one test, so that limits are reached
+    sooner.
 
-    `CLOSE_TIMEOUT_S=60.0` is for `_CLOSE_TIMEOUT_S`. Raises AttributeError: there is none of that name.
+    `CLOSE_TIMEOUT_S=60.0` sets `_CLOSE_TIMEOUT_S`. Raise AttributeError if there is no such name.
     """
     for name, value in values.items():
         patch.setattr(whole, f"_{name}", value)
@@ -129,9 +131,9 @@ def set_constants(patch: pytest.MonkeyPatch, whole: object, **values: Any) -> No
 def replace_function(
     patch: pytest.MonkeyPatch, whole: object, name: str, function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Let a function of a module, or a method of a class or an object, be another during a test.
+    """Replace a private function of a module, or method of a class or object, for one test.
 
-    `"send"` is for `_send`. Returns the true one. Raises AttributeError: there is none of that name.
+    `"send"` replaces `_send`. Return the original. Raise AttributeError if there is no such name.
     """
     true: Callable[..., Any] = getattr(whole, f"_{name}")
     patch.setattr(whole, f"_{name}", function)
@@ -139,77 +141,81 @@ def replace_function(
 
 
 def kept_counts(whole: object) -> dict[str, int]:
-    """How many things each collection of an object holds, which is bounded, and forgotten in time."""
+    """Return the length of each collection that an object holds, by attribute, to assert that state
+    is bounded.
+    """
     return {name.lstrip("_"): len(kept) for name, kept in vars(whole).items() if isinstance(kept, Sized)}
 
 
 def list_function(lists: Allowed, function: Function) -> None:
-    """Put an operation onto the lists, as if a library had it."""
+    """Add an operation to the allow lists, as if a library had it."""
     lists._functions[function.name] = function
 
 
 def listed_functions(lists: Allowed) -> frozenset[str]:
-    """The names of all functions on the lists, those too that this version of a library has not."""
+    """Return the names of all functions on the lists, including those that the installed version lacks."""
     return frozenset(lists._functions)
 
 
 def socket_of(room: Room) -> socket.socket:
-    """What a room's process is asked by. Raises AssertionError: it has not been started."""
+    """Return the socket on which a room's process gets its requests. Raise AssertionError if it was
+    not started.
+    """
     assert room._channel is not None, "this room has no process"
     return room._channel._socket
 
 
 def use_codec(patch: pytest.MonkeyPatch, codec: Codec) -> None:
-    """Let a codec be registered during a test, whatever its number."""
+    """Register a codec for one test, whatever its number."""
     table = {**registry._table(), codec.name: codec}
     patch.setattr(registry, "_table", lambda: table)
 
 
 def forget_codecs() -> None:
-    """Let codecs be found by their entry points anew, and forget those that were registered."""
+    """Forget all registered codecs; the next lookup reads the entry points again."""
     registry._table.cache_clear()
 
 
 def arriving_bytes(intake: JobIntake) -> int:
-    """The room that what is on its way to the owner's requests takes."""
+    """Return the bytes reserved for programs that are on their way to the owner."""
     return intake._arriving_bytes
 
 
 async def looked_at_result(encoded: Encoded, decoding: Decoding) -> Encoded:
-    """What a function gave, with what the owner's side finds out of it."""
+    """Return a function's encoded result with the summary that the owner's side computes from its content."""
     from duetlink.duet.answering import job_run
 
     return await job_run._looked_at(encoded, decoding)
 
 
 def gradients_of(duet: Duet) -> GradientCompressor:
-    """What compresses the gradients that a duet shares."""
+    """Return the compressor of the gradients that a duet shares."""
     return duet._offering._gradients.by(link_of(duet).agreement.compression)
 
 
 def mapped_assets(desk: ProgramHandler) -> dict[tuple[str, int], memoryview]:
-    """The memory of assets as a room has it, by their names and revisions."""
+    """Return the memory of the assets that a room has mapped, by name and revision."""
     return desk._assets
 
 
 def end_run(desk: ProgramHandler) -> None:
-    """End what a desk in this process has begun, as a room's end does."""
+    """End the run that a program handler in this process has begun, as the end of its room does."""
     if desk._begun is not None:
         desk._begun._open.close()
 
 
 def is_run_by_policy(inbox: Inbox, request: Incoming) -> bool:
-    """Whether a policy has what is asked for run now, so that no person need look at it."""
+    """True if a policy lets the request run now, without a decision by a person."""
     return inbox._queue[request.number].run_by is not None
 
 
 def kept_rooms(duet: Duet) -> Reuse:
-    """What an owner's duet keeps of the programs that it ran."""
+    """Return the rooms and frozen values that an owner's duet keeps to reuse them."""
     return duet._life.programs._reuse
 
 
 async def close_rooms(kept: Reuse) -> None:
-    """End what is kept, and let more be kept from now on."""
+    """Close the kept rooms, and allow new ones to be kept."""
     await kept.close()
     kept._is_closed = False
     kept._seen.clear()
@@ -217,63 +223,63 @@ async def close_rooms(kept: Reuse) -> None:
 
 
 def server_of(link: Link) -> asyncio.Future[FlightServer]:
-    """The server that a link shares with others of its endpoint."""
+    """Return the future of the Flight server that a link shares with the other links of its endpoint."""
     return link._server
 
 
 async def stream_to(mesh: Mesh, rank: int) -> Stream:
-    """The stream of messages to a member, for bytes that a mesh does not send."""
+    """Return the stream of messages to a member, to send bytes that a mesh never sends."""
     return await mesh._stream(rank)
 
 
 def hang_up(link: Link) -> None:
-    """Shut the connections by which the peer pulls from this link's server. Blocks."""
+    """Shut the connections on which the peer fetches from this link's server. Blocks."""
     link._server.result()._doorkeeper.hang_up(link._subject)
 
 
 def outlet_of(streams: Streams) -> Outlet:
-    """The half of the streams that sends frames."""
+    """Return the half of the streams that sends frames."""
     return streams._outlet
 
 
 def inlet_of(streams: Streams) -> Inlet:
-    """The half of the streams that takes parcels; those of a hostile peer may be given to it."""
+    """Return the half of the streams that receives parcels. A test can pass it parcels of a hostile peer."""
     return streams._inlet
 
 
 def attempt_of(path: CarriedPath) -> Attempt | None:
-    """The attempt that a path is on, or was made by."""
+    """Return the attempt that opens a path, or that opened it; None before the first."""
     return path._attempt
 
 
 def lose_attempt(path: CarriedPath) -> None:
-    """Let a path forget its attempt, as if the news of it were lost."""
+    """Make a path forget its attempt, as if the message about it were lost."""
     assert path._attempt is not None, "this path has no attempt"
     path._attempt_over(path._attempt, "lost")
 
 
 def kept_round(sums: ResidueSum) -> MaskedRound | None:
-    """The round that is kept to be finished by the members that are left."""
+    """Return the round that was kept so that the remaining members can finish it; None if there is none."""
     return sums._kept
 
 
 def part_of(steps: LocalSteps) -> Averaged:
-    """What one member has of the rounds of its local steps: what it gives, and what was agreed on."""
+    """Return one member's part in the rounds of its local steps: its contribution, and the agreed values."""
     return steps._part
 
 
 def rounds_of(steps: LocalSteps) -> Rounds:
-    """The rounds of local steps."""
+    """Return the rounds of local steps."""
     return steps._rounds
 
 
 def have_trained(training: DpSgd, steps: int) -> None:
-    """Account for so many steps, as if they had been done."""
+    """Account for `steps` steps of training without doing them."""
     training._steps = steps
 
 
 def flight_client(path: Path | None) -> FlightClient:
-    """The client of a path over which Flight is spoken. Raises AssertionError: it is not open."""
+    """Return the Flight client of a path. Raise AssertionError if the path is not open."""
     assert path is not None, "no path is open"
     client = cast("FlightPath", path)._client
     assert client is not None, f"{path.name} is not open"
@@ -281,47 +287,47 @@ def flight_client(path: Path | None) -> FlightClient:
 
 
 def arrow_client(client: FlightClient) -> flight.FlightClient:
-    """The client of Arrow by which one dials, that asks for more than ours does."""
+    """Return Arrow's own client, which can send requests that ours never sends."""
     return client._client
 
 
 def context_of(path: Path) -> PathContext:
-    """What a path over which Flight is spoken has of its link: tickets, and the threads in which it waits."""
+    """Return the parts of its link that a path may use, such as the ticket table and executors."""
     return cast("FlightPath", path)._context
 
 
 def open_exports(link: Link) -> dict[bytes, Export]:
-    """What a link's side is sending, by the numbers of the transfers."""
+    """Return the transfers that a link's side is sending, by transfer id."""
     return link.exports._open
 
 
 def send_frame(link: Link, frame: bytes | str) -> None:
-    """Send a frame of the control channel as it is, whole or not, as a hostile peer may."""
+    """Send a frame on the control channel unchanged, complete or not, as a hostile peer may."""
     channel: Any = link._reconnector.control
     channel._channel._channel.send(frame)
 
 
 async def send_bulk(link: Link, frame: bytes) -> None:
-    """Send a frame of the bulk channel, as a hostile peer may."""
+    """Send a frame on the bulk channel, as a hostile peer may."""
     await link._reconnector.bulk.send(frame)
 
 
 def helper_pid(child: Child) -> int:
-    """The number of a helper's process. Raises AssertionError: it has not been started."""
+    """Return the process id of a helper. Raise AssertionError if it was not started."""
     assert child._process is not None, "this helper has no process"
     return child._process.pid
 
 
 def hear_event(child: Child, event: dict[str, Any]) -> None:
-    """Let a helper have told of an event."""
+    """Deliver an event as if the helper process had sent it."""
     child._heard(event)
 
 
 def incoming_of(request: Request) -> Incoming:
-    """What the owner's side keeps of a request."""
+    """Return the owner's record of a request."""
     return request._incoming
 
 
 def runner_of(owner: Duet) -> Runner:
-    """What runs an owner's approved requests."""
+    """Return the runner of an owner's approved requests."""
     return owner._life.inbox._runner

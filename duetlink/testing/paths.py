@@ -1,4 +1,4 @@
-"""What every path must keep: subclass `PathContract`, give it a fixture `links` of a pair with your path.
+"""The contract of a path: subclass `PathContract` and supply a fixture `links` of a pair that uses your path.
 
 `links` is an async fixture that returns two connected links, (receiver, sender), whose settings allow the
 path under test and no other.
@@ -27,7 +27,7 @@ def _body(size_bytes: int) -> tuple[np.ndarray, Outgoing]:
 
 
 class PathContract:
-    """Tests of one path, by its behaviour alone."""
+    """Tests of one path, through the public methods of its links."""
 
     @pytest.mark.parametrize("size_bytes", [20_000, 1_000_000, 9_000_000])
     async def test_a_body_arrives_exactly(self, links: Links, size_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""The contract test of a mailbox: subclass `MailboxContract` and say how a pair of ends is opened."""
+"""The contract of a mailbox: subclass `MailboxContract` and implement how a pair of ends is opened."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 class MailboxContract(ABC):
     """Tests of `duetlink.net.signaling.Mailbox`; run with pytest-asyncio in auto mode.
 
-    What `open_pair` opens besides the two ends (a server) is for the subclass to close, in a fixture.
+    If `open_pair` also opens something else, such as a server, the subclass closes it in a fixture.
     """
 
     @abstractmethod
     async def open_pair(self) -> tuple[Mailbox, Mailbox]:
-        """A fresh owner's and scientist's end, both connected."""
+        """Return a new owner's end and scientist's end, both connected."""
 
     async def test_messages_arrive_whole_and_in_order_both_ways(self) -> None:
         owner, scientist = await self.open_pair()
@@ -138,7 +138,7 @@ class MailboxContract(ABC):
                 await asyncio.wait(left, timeout=0.01)
 
     def own_tasks(self) -> set[asyncio.Task[object]]:
-        """Tasks that `open_pair` starts and that stay, such as those of a server."""
+        """Return the tasks that `open_pair` started and that keep running, such as those of a server."""
         return set()
 
 

@@ -1,4 +1,4 @@
-"""Transports within one process, for tests of what runs on them; the contract that every transport keeps."""
+"""Transports within one process, to test operations of groups, and the contract of every transport."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import pytest
 from duetlink.errors import PeerLost
 from duetlink.groups.links.transport import Message, Transport
 
-MAX_WAITING = 8  # messages between two members, from which on a sender waits
+MAX_WAITING = 8  # messages between two members; a sender waits while the queue holds more
 
 
 class MemoryNetwork:
-    """Connects `size` members within one loop. Members can be lost, and messages watched or altered.
+    """Connects `size` members within one event loop. A test can lose members, and watch or alter messages.
 
-    `on_send`, if set, is called with the sender, the receiver and the message before each one leaves, and
-    returns the message that is to travel in its place; it may call `lose`, or raise what `send` shall raise.
+    `on_send`, if set, is called as `on_send(sender, receiver, message)` before each message leaves, and
+    returns the message that is delivered instead. It may call `lose`, or raise an error, which `send` then
+    raises.
     """
 
     def __init__(self, size: int) -> None:
@@ -31,7 +32,7 @@ class MemoryNetwork:
         self.transports = [MemoryTransport(self, rank) for rank in range(size)]
 
     def lose(self, rank: int) -> None:
-        """That member is gone: the epoch is revoked for all."""
+        """End the member: every pending and later `send` and `receive` of all members raises `PeerLost`."""
         self._lost = PeerLost(f"rank {rank} (member {rank}) is gone", rank=rank, name=f"member {rank}")
         self._notify()
 
@@ -81,7 +82,7 @@ class MemoryTransport:
 
 
 class TransportContract(ABC):
-    """What every transport does. A subclass says how three members are connected, and how one is lost.
+    """Tests of one transport. A subclass implements how members are connected, and how one is lost.
 
         class TestMine(TransportContract):
             async def connect(self, size): ...
@@ -92,7 +93,7 @@ class TransportContract(ABC):
 
     @abstractmethod
     async def connect(self, size: int) -> list[Transport]:
-        """That many members of one epoch, by rank. Whoever makes them also ends them after the test."""
+        """Return `size` members of one epoch, ordered by rank. The subclass closes them after the test."""
 
     @abstractmethod
     async def lose(self, rank: int) -> None:
@@ -150,7 +151,7 @@ class TransportContract(ABC):
 
         async def send_on() -> None:
             nonlocal sent
-            for _ in range(32):  # 256 MiB: more than may ever be under way
+            for _ in range(32):  # 256 MiB: more than may ever be in flight
                 await members[0].send(1, b"", body)
                 sent += 1
 

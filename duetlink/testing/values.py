@@ -1,4 +1,4 @@
-"""The contract test of a value type: subclass `ValueContract`, give samples and say what equal means."""
+"""The contract test of a value type: subclass `ValueContract`, supply samples and define equality."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ REFUSALS = (MalformedValue, LimitExceeded, MissingLibrary)
 
 
 def joined(encoded: Encoded) -> bytearray:
-    """What the peer receives."""
+    """Return the bytes that the peer receives."""
     return bytearray(b"".join(encoded.segments))
 
 
 def round_trip(obj: Any) -> Any:
-    """What the peer makes of an object."""
+    """Return the object that the peer decodes."""
     return decode(joined(encode(obj)))
 
 
 class ValueContract(ABC):
-    """Tests of one library's objects. The samples are small: every prefix of each is decoded."""
+    """Tests of one library's objects. Use small samples: every prefix of each is decoded."""
 
     @abstractmethod
     def samples(self) -> Mapping[str, Any]:
-        """Fresh objects under names for messages, at least one of each type that the value type handles."""
+        """Return new objects by name, at least one of each type that the value type handles. Names
+        are for messages.
+        """
 
     @abstractmethod
     def equal(self, left: Any, right: Any) -> bool:
-        """Whether two objects are the same to a user, dtypes and metadata included."""
+        """Compare two objects as a user would, including dtypes and metadata."""
 
     def test_samples_come_back_equal_and_of_the_same_type(self) -> None:
         for name, obj in self.samples().items():

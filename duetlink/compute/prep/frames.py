@@ -1,5 +1,6 @@
-"""Preparing a frame in memory: what a pointer asks for, done in the room, and to the mock, by the same
-code."""
+"""Prepares a frame in memory: the operation that a pointer's `prep` records, for the room and for the
+mock.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +13,29 @@ from duetlink.data.prep.fields import BOOL, INTEGERS, OTHER, TEXT, Field, Fields
 from duetlink.data.prep.spec import PrepSpec
 from duetlink.errors import MissingLibrary, OperationRefused, PrepError
 
-PREPARE = "duetlink.compute.prep.frames.prepare"  # its name among the operations
+PREPARE = "duetlink.compute.prep.frames.prepare"  # the name of `prepare` in the allow lists
 _WHERE = "the frame"
 
 
 def prepare(frame: Any, spec: str) -> Any:
-    """A frame of pandas or polars, prepared as this JSON says; a new frame of the same library.
+    """Return a new frame of the same library, prepared as the JSON `spec` says.
 
-    With a split it has the column `train`. In pandas, whole numbers and truth values that may be missing are
-    float64 with NaN, and the index counts rows: whether an item is missing changes no type.
+    `frame` is a frame of pandas or polars. With a split, the result has a bool column `train`. In pandas,
+    integers and booleans that may be missing become float64 with NaN, and the index counts rows: so no dtype
+    depends on whether an item is missing.
 
     Raises:
-        RemoteProtocolError, LimitExceeded: it is no preparation.
-        PrepError: the frame is not as the preparation needs it.
-        OperationRefused: it is no frame of pandas or polars.
+        RemoteProtocolError, LimitExceeded: `spec` is no preparation.
+        PrepError: the frame does not have what the preparation needs.
+        OperationRefused: `frame` is no frame of pandas or polars.
         MissingLibrary: Narwhals is not installed here.
     """
     found = PrepSpec.from_json(spec)
     library, kind = type(frame).__module__.partition(".")[0], type(frame).__name__
     if kind != "DataFrame" or library not in _LIBRARIES:
-        raise OperationRefused(f"a {kind} of {library} is not prepared here, but frames of pandas or polars")
+        raise OperationRefused(
+            f"only frames of pandas and polars can be prepared, and this is a {kind} of {library}"
+        )
     try:
         importlib.import_module("narwhals")
     except ImportError:
@@ -57,7 +61,9 @@ def _pandas(frame: Any, spec: PrepSpec) -> Any:
     from duetlink.data.prep.inner import arrow_fields, arrow_frame
 
     if not frame.columns.is_unique or not all(type(name) is str for name in frame.columns):
-        raise PrepError("the columns of a frame have distinct texts as names: rename them", file=_WHERE)
+        raise PrepError(
+            "a frame to prepare needs distinct texts as column names: rename the columns", file=_WHERE
+        )
     arrays = {name: _array(frame[name]) for name in frame.columns}
     table = pa.table({name: array for name, array in arrays.items() if array is not None})
     typed = arrow_fields(table.schema)
@@ -69,7 +75,7 @@ def _pandas(frame: Any, spec: PrepSpec) -> Any:
     names, kept = list(fields), needed(spec, fields)
     if bad := next((name for name in kept if name not in typed), ""):
         raise PrepError(
-            f"column {bad!r} has items of several types: select the others first", file=_WHERE, column=bad
+            f"column {bad!r} has items of several types: leave it out with select", file=_WHERE, column=bad
         )
     made, after = _made(spec, fields, lambda row: arrow_frame(table, names, kept, row=row))
     found = made.to_native().rename_columns(list(after))
@@ -87,7 +93,7 @@ _LIBRARIES: Mapping[str, Callable[[Any, PrepSpec], Any]] = {"polars": _polars, "
 
 
 def _made(spec: PrepSpec, fields: Fields, frame_of: Callable[[bool], Any]) -> tuple[Any, Fields]:
-    """The prepared frame, of Narwhals, and its columns. Raises PrepError: an item does not fit."""
+    """Return the prepared Narwhals frame and its columns. Raise PrepError if an item does not fit."""
     from duetlink.data.prep.lowering import blamed, first_unfit, lowered
     from duetlink.data.prep.work import BAD, ROW
 
@@ -110,7 +116,9 @@ def _collected(frame: Any) -> Any:
 
 
 def _array(column: Any) -> Any:
-    """A column of pandas as one of Arrow, whose type depends on the column's alone; None: it has none."""
+    """Convert a pandas column to Arrow, to a type that depends on the column's dtype alone; None if
+    there is none.
+    """
     import pandas as pd
     import pyarrow as pa
 
@@ -118,7 +126,7 @@ def _array(column: Any) -> Any:
 
     try:
         if column.dtype == object:
-            # otherwise the type would be that of the items that happen to be there
+            # else the type would depend on the items
             texts = pd.api.types.infer_dtype(column, skipna=True) in ("string", "empty")
             return pa.array(column, pa.large_string(), from_pandas=True) if texts else None
         found = pa.array(column, from_pandas=True)
