@@ -12,7 +12,7 @@ import pytest
 from duetlink.errors import PeerLost
 from duetlink.groups.links.transport import Message, Transport
 
-MAX_WAITING = 8  # messages between two members; a sender waits while the queue holds more
+MAX_WAITING = 8  # messages between two members; a sender waits while the queue is full
 
 
 class MemoryNetwork:

@@ -1,4 +1,4 @@
-"""Rules of sizes that hold for arrays, tensors and columns alike."""
+"""Rules of sizes for arrays, tensors and columns alike."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from duetlink.compute.operations.sizes.mask import EVERY, NESTED, PUBLIC, UNCOUN
 
 
 def unknown(call: MockCall) -> int:
-    """What is in no list: any length may depend on the data."""
+    """Treat every length as private; the rule for operations in no list."""
     return UNCOUNTED if isinstance(call.made, list) else EVERY
 
 
 def uncounted(call: MockCall) -> int:
-    """Even the number of axes may depend on the data; of several results of a call, that of each."""
+    """Treat even the number of axes as private; for a tuple of results, that of each."""
     is_of_call = isinstance(call.made, tuple) and not call.operation.startswith("@")
     return EVERY | NESTED if is_of_call else UNCOUNTED
 
 
 def counted(call: MockCall) -> int:
-    """As many parts as the constants say; how long each is, the arguments' sizes say."""
+    """Constants fix the number of parts; their lengths follow from the arguments' sizes."""
     return PUBLIC if fixed(call) == PUBLIC else EVERY
 
 
 def fixed(call: MockCall) -> int:
-    """The sizes follow from those of all arguments, whatever is in them."""
+    """The sizes follow from those of all arguments, not from their values."""
     return EVERY if call.all_lengths or call.has_private_counts else PUBLIC
 
 
 def shaped(call: MockCall) -> int:
-    """The sizes follow from that of the first argument and from constants, such as the shape in `reshape`."""
+    """The sizes follow from those of the first argument and from constants, such as the shape in
+    `reshape`.
+    """
     if call.lengths == PUBLIC and call.first_only:
         return PUBLIC
     return UNCOUNTED if type(call.made) in (list, tuple) else EVERY  # not for named ones
@@ -47,7 +49,7 @@ def same(call: MockCall) -> int:
 
 
 def alike(call: MockCall) -> int:
-    """Item by item: the sizes are broadcast."""
+    """Elementwise: the result has the broadcast shape of the arguments."""
     found = call.all_lengths
     if found == PUBLIC or not isinstance(call.made, (tuple, list)):
         return found
@@ -56,9 +58,9 @@ def alike(call: MockCall) -> int:
 
 
 def rows(call: MockCall) -> int:
-    """The first axis is that of the first argument; the others follow from its others, and from constants.
+    """The first axis is that of the first argument; the other axes follow from its others and from constants.
 
-    So it is with layers: how many samples there are may depend on the data, and what a sample looks like not.
+    Layers of a network are so: the number of samples may depend on the data, the shape of one sample may not.
     """
     first = call.lengths
     if first == PUBLIC:
@@ -73,7 +75,7 @@ def rows(call: MockCall) -> int:
 
 
 def reduced(call: MockCall) -> int:
-    """One item is made of many: the axes that are named are gone."""
+    """The named axes are reduced to one item each, or all axes to one item."""
     rest = MockCall(call.operation, (call.arguments[1:], tuple(call.keywords.values())), {}, (), None)
     if rest.all_lengths or rest.has_private_counts:
         return EVERY
@@ -106,7 +108,7 @@ def _without(hidden: int, ndim: int, gone: set[int], keep: bool) -> int:
 
 
 def turned(call: MockCall) -> int:
-    """The axes in another order: all of them the other way round, where nothing else is said."""
+    """The axes are permuted; without other arguments, they are reversed."""
     first = call.lengths
     if first == PUBLIC:
         return shaped(call)
@@ -117,32 +119,36 @@ def turned(call: MockCall) -> int:
 
 
 def reversed_axes(hidden: int, ndim: int) -> int:
-    """The mask of what is transposed."""
+    """Return the mask of the transposed array."""
     return sum(1 << place for place in range(ndim) if hidden >> (ndim - 1 - place) & 1)
 
 
 def squeezed(call: MockCall) -> int:
-    """Axes of length one are gone, so that their number depends on lengths."""
+    """Axes of length one are removed, so the number of axes depends on lengths."""
     return PUBLIC if shaped(call) == PUBLIC else UNCOUNTED
 
 
 def binned(call: MockCall) -> int:
-    """Bins by their number or edges; how many `auto` makes depends on the data."""
+    """The number or the edges of the bins set the size; a text such as "auto" makes it depend on the data."""
     bins: Any = call.given("bins", default=10)
     return EVERY if isinstance(bins, str) else shaped(call)
 
 
 def one_hot(call: MockCall) -> int:
-    """As wide as the largest class, unless it is said how many there are."""
+    """The width is `num_classes`; without it, the largest class sets it, which is data."""
     classes = call.given("num_classes", default=-1)
     return shaped(call) if type(classes) is int and classes > 0 else EVERY
 
 
 def repeated(call: MockCall) -> int:
-    """Each item as often as a constant says, or as the items themselves say, where there is nothing else."""
+    """Each item is repeated as often as a constant says; without a constant, the items say it, which
+    are data.
+    """
     return shaped(call) if len(call.arguments) > 1 or call.keywords else EVERY
 
 
 def chosen(call: MockCall) -> int:
-    """`where(condition, x, y)` goes item by item; with a condition only it says where that is true."""
+    """`where(condition, x, y)` is elementwise; `where(condition)` returns the positions, whose number
+    is data.
+    """
     return alike(call) if len(call.arguments) == 3 or len(call.keywords) > 1 else EVERY

@@ -1,4 +1,4 @@
-"""One operation, as the rules of sizes look at it."""
+"""One operation as the rules of sizes see it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from duetlink.compute.operations.sizes.mask import LENGTHS, has_counts, has_poin
 
 @dataclass(slots=True)
 class MockCall:
-    """An operation with its arguments, among them pointers, and what it has made of their mocks."""
+    """One call of an operation: its arguments, some of them pointers, their mocks, and the result on
+    the mocks.
+    """
 
     operation: str
     arguments: Sequence[Any]
@@ -28,12 +30,12 @@ class MockCall:
 
     @property
     def lengths(self) -> int:
-        """Of the mask of the first argument, what says of lengths; so it is all that arrays have."""
+        """The length bits of the first argument's mask; arrays have no others."""
         return self.first & LENGTHS
 
     @property
     def all_lengths(self) -> int:
-        """Of the masks of all arguments, what says of lengths."""
+        """The length bits of the masks of all arguments."""
         return self.all & LENGTHS
 
     @property
@@ -48,17 +50,17 @@ class MockCall:
 
     @property
     def has_private_counts(self) -> bool:
-        """Whether a private whole number is among the arguments."""
+        """True if an argument contains a private integer, which may set a length."""
         return any(map(has_counts, self.arguments)) or any(map(has_counts, self.keywords.values()))
 
     @property
     def first_only(self) -> bool:
-        """Whether the first argument alone is private, and the others are constants."""
+        """True if only the first argument contains pointers; the others are constants."""
         rest = self.arguments[1:]
         return not any(map(has_pointers, rest)) and not any(map(has_pointers, self.keywords.values()))
 
     def given(self, *names: str, default: Any = None) -> Any:
-        """The argument of the first of these names that was given, by position or by name."""
+        """Return the argument with the first of these names that was passed, by position or keyword."""
         for name in names:
             if name in self.keywords:
                 return self.keywords[name]

@@ -1,4 +1,4 @@
-"""Rules of sizes for frames and series, whose rows are matched by labels, and whose columns have names."""
+"""Rules of sizes for frames and series: rows are matched by labels, and columns have names."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from duetlink.compute.operations.sizes.mask import (
     table,
 )
 
-# A mask of groups has the bits of a frame's columns, ROWS always, and this where the table's rows are hidden.
+# The mask of groups has the bits of the frame's columns, ROWS always, and MEMBERS if the frame's rows are
+# private.
 MEMBERS = 4
 
 
 def ndim_of(obj: Any) -> int:
-    """1 or 2: of a series, an index or a frame, of what looks into one, and of its groups."""
+    """Return 1 for a series or index, 2 for a frame; the same for an accessor of one, and for its groups."""
     found = getattr(obj, "ndim", None)
     if found is None:
-        if hasattr(type(obj), "collect_schema"):  # polars; to ask a lazy frame itself would make it work
+        if hasattr(type(obj), "collect_schema"):  # polars; reading `ndim` of a lazy frame would run its query
             return 2
         of = getattr(obj, "obj", None)
         found = getattr(of, "ndim", 1)
@@ -38,11 +39,11 @@ def ndim_of(obj: Any) -> int:
 
 
 def aligned(tables: Iterable[tuple[Any, int]]) -> bool:
-    """Whether these, each with its mask, have the same row labels for any data: the labels themselves, handed
-    on, or as many rows that are counted.
+    """Say if these mocks, each with its mask, have the same row labels for any data.
 
-    pandas hands an index on as it is from column to column and from step to step, so that it is one and the
-    same also at the owner.
+    They do if they share one index object, or if their labels are counted and equally many. pandas passes an
+    index on unchanged from column to column and from step to step, so it is one object on the owner's side as
+    well.
     """
     found = [(mock, hidden) for mock, hidden in tables if _is_pandas(mock)]
     if len(found) < 2:
@@ -54,7 +55,7 @@ def aligned(tables: Iterable[tuple[Any, int]]) -> bool:
 
 
 def is_counted(mock: Any, hidden: int) -> bool:
-    """Whether the row labels are 0, 1, 2 and so on for any data."""
+    """Say if the row labels are 0, 1, 2 and so on for any data."""
     index = getattr(mock, "index", None)
     return (
         type(index).__name__ == "RangeIndex"
@@ -68,7 +69,7 @@ def _is_pandas(mock: Any) -> bool:
 
 
 def alike(call: MockCall) -> int:
-    """Item by item, rows matched by their labels."""
+    """Elementwise, with rows matched by their labels."""
     tables = [
         (mock, hidden_in(argument))
         for argument, mock in zip(
@@ -99,7 +100,7 @@ def _mocks_by_name(call: MockCall) -> tuple[Any, ...]:
 
 
 def rowwise(call: MockCall) -> int:
-    """A row for each row of the first argument, with columns whose names follow from its columns and from
+    """One row for each row of the first argument; the column names follow from its columns and from
     constants.
     """
     mock, hidden = call.mocks[0], call.first
@@ -108,31 +109,31 @@ def rowwise(call: MockCall) -> int:
     if isinstance(call.made, (list, tuple)):
         return UNCOUNTED if rows_hidden(hidden, ndim) else PUBLIC
     rest = (call.arguments[1:], tuple(call.keywords.values()))
-    if made > ndim and has_pointers(rest):  # such as the periods of `diff`, one column for each
+    if made > ndim and has_pointers(rest):  # such as the periods of `pct_change`: one column for each
         return EVERY
     columns = columns_hidden(hidden, ndim) | _named(call)
     return table(rows_hidden(hidden, ndim), columns, made, hidden & LABELS)
 
 
 def expanded(call: MockCall) -> int:
-    """Rowwise, with a column for each value that there is, or part of a text."""
+    """`rowwise`, with a column for each value that occurs, or for each part of a text."""
     return rowwise(call) | (COLUMNS | NAMES if ndim_of(call.made) == 2 else PUBLIC)
 
 
 def relabelled(call: MockCall) -> int:
-    """Rowwise, but what the rows are called, or in which order they stand, is another matter."""
+    """`rowwise`, with private labels, or a private order of the rows."""
     return rowwise(call) | LABELS
 
 
 def numbered(call: MockCall) -> int:
-    """`reset_index`: rowwise, and the rows are counted from then on."""
+    """`reset_index`: `rowwise`, and the rows are counted in the result."""
     if len(call.arguments) > 1 or "level" in call.keywords:
         return relabelled(call)
     return rowwise(call) & ~LABELS
 
 
 def _named(call: MockCall) -> int:
-    """Whether a private text may have become the name of a column."""
+    """Return NAMES if a private text may have become the name of a column."""
     rest = (*call.arguments[1:], *call.keywords.values())
     if call.operation in (".add_prefix", ".add_suffix"):
         return NAMES if has_pointers(rest) else PUBLIC
@@ -140,7 +141,7 @@ def _named(call: MockCall) -> int:
 
 
 def has_private_text(argument: Any) -> bool:
-    """Whether there is one in an argument."""
+    """Say if an argument contains a pointer to a text."""
     if isinstance(argument, (list, tuple)):
         return any(map(has_private_text, argument))
     if type(argument) is dict:
@@ -149,12 +150,12 @@ def has_private_text(argument: Any) -> bool:
 
 
 def labelled(call: MockCall) -> int:
-    """What is at a label: one row, or several where it is there twice."""
+    """The item at a label: one row, or several if the label occurs more than once, which is data."""
     return UNCOUNTED
 
 
 def transposed(call: MockCall) -> int:
-    """Rows become columns: their labels become names, which are data unless they are counted."""
+    """Rows become columns: row labels become column names, which are private unless the rows are counted."""
     mock, hidden = call.mocks[0], call.first
     if getattr(mock, "ndim", 1) == 1:
         return hidden
@@ -163,12 +164,12 @@ def transposed(call: MockCall) -> int:
 
 
 def turned(call: MockCall) -> int:
-    """The axes of an array, or of a frame, in another order."""
+    """The axes of an array or of a frame are permuted."""
     return transposed(call) if _is_pandas(call.mocks[0]) else arrays.turned(call)
 
 
 def first_rows(call: MockCall) -> int:
-    """So many rows as a constant says, or as there are."""
+    """The first n rows for a constant n, or all rows if there are fewer."""
     if call.given("axis", default=0) not in (0, None, "index", "rows"):
         return EVERY
     found = rowwise(call) | LABELS
@@ -177,7 +178,7 @@ def first_rows(call: MockCall) -> int:
 
 
 def fewer(call: MockCall) -> int:
-    """Rows by what is in them; the columns are those of all frames that are given."""
+    """Rows are selected by their values; the columns are the union of those of all frames passed."""
     ndim = ndim_of(call.mocks[0])
     if call.given("axis", default=0) not in (0, "index", "rows"):
         return EVERY
@@ -192,7 +193,7 @@ def fewer(call: MockCall) -> int:
 
 
 def selected(call: MockCall) -> int:
-    """`select` of polars: an expression may make any number of rows, the name of a column does not."""
+    """`select` of polars: a column name keeps the rows, an expression may return any number of rows."""
     names = [
         name for one in call.arguments[1:] for name in (one if isinstance(one, (list, tuple)) else (one,))
     ]
@@ -201,7 +202,7 @@ def selected(call: MockCall) -> int:
 
 
 def dropped(call: MockCall) -> int:
-    """`drop`: columns by their names, or rows by their labels."""
+    """`drop`: removes columns by their names, or rows by their labels."""
     by_columns = "columns" in call.keywords or call.given("axis", default=0) in (1, "columns")
     if by_columns and "index" not in call.keywords:
         return rowwise(call)
@@ -211,7 +212,7 @@ def dropped(call: MockCall) -> int:
 
 
 def filtered(call: MockCall) -> int:
-    """`filter` of pandas: columns by their names, or rows by their labels, which are data."""
+    """`filter` of pandas: selects columns by their names, or rows by their labels, which are data."""
     of_rows = ndim_of(call.mocks[0]) == 1 or call.given("axis") in (0, "index", "rows")
     if of_rows:
         return fewer(call)
@@ -220,13 +221,13 @@ def filtered(call: MockCall) -> int:
 
 
 def by_columns(call: MockCall) -> int:
-    """What is made of a frame's columns, a row or a column for each."""
+    """One row or column for each column of the frame."""
     hidden = columns_hidden(call.first, ndim_of(call.mocks[0]))
     return EVERY if hidden else PUBLIC
 
 
 def reduced(call: MockCall) -> int:
-    """One item of many: of a frame one for each column, or for each row."""
+    """One item of many: for a frame, one for each column, or for each row."""
     mock, made = call.mocks[0], call.made
     if has_pointers((call.arguments[1:], tuple(call.keywords.values()))):
         return arrays.fixed(call)
@@ -248,7 +249,7 @@ def reduced(call: MockCall) -> int:
 
 
 def joined(call: MockCall) -> int:
-    """`concat`: rows below each other, or columns beside each other with rows matched by their labels."""
+    """`concat`: stacks rows, or puts columns side by side with rows matched by their labels."""
     found = call.all
     axis = call.given("axis", default=0)
     parts = call.arguments[0] if call.arguments else ()
@@ -270,7 +271,7 @@ def joined(call: MockCall) -> int:
 
 
 def built(call: MockCall) -> int:
-    """A frame or series of what is given: as long as that is, where rows need not be matched."""
+    """A new frame or series of the given data: it has their length if no rows need to be matched."""
     parts: list[Any] = []
     for argument in call.arguments[:1]:
         parts.extend(argument.values() if isinstance(argument, dict) else [argument])
@@ -283,19 +284,21 @@ def built(call: MockCall) -> int:
 
 
 def grouped(call: MockCall) -> int:
-    """Groups by what is in the rows; their mask says of the columns and rows of the table as well."""
+    """Groups by values. Their mask also records whether the table's rows and columns are private, see
+    MEMBERS.
+    """
     hidden, ndim = call.first, ndim_of(call.mocks[0])
     members = MEMBERS if rows_hidden(hidden, ndim) else PUBLIC
     return columns_hidden(hidden, ndim) | ROWS | members
 
 
 def kept_groups(call: MockCall) -> int:
-    """The same groups, of some columns."""
+    """The same groups, restricted to some columns."""
     return call.first
 
 
 def group_rows(call: MockCall) -> int:
-    """A row for each group, or for some rows of each."""
+    """One row for each group, or for some rows of each."""
     made = ndim_of(call.made)
     if isinstance(call.made, (list, tuple)):
         return UNCOUNTED
@@ -303,22 +306,22 @@ def group_rows(call: MockCall) -> int:
 
 
 def member_rows(call: MockCall) -> int:
-    """A row for each row of the table that was grouped."""
+    """One row for each row of the table that was grouped."""
     return table(bool(call.first & MEMBERS), columns_hidden(call.first, 2), ndim_of(call.made))
 
 
 def window_column(call: MockCall) -> int:
-    """A column of a window over a frame."""
+    """One column of a rolling window over a frame."""
     return EVERY if call.lengths else call.first
 
 
 def carried(call: MockCall) -> int:
-    """What looks at the same rows in another way, such as `.str` or `.rolling(3)`."""
+    """An accessor or window over the same rows, such as `.str` or `.rolling(3)`."""
     return call.first
 
 
 def predicted(call: MockCall) -> int:
-    """A row for each row of the data that an estimator is given."""
+    """One row for each row of the data passed to an estimator."""
     if len(call.arguments) < 2:
         return EVERY
     hidden, ndim = hidden_in(call.arguments[1]), ndim_of(call.mocks[1])
@@ -330,5 +333,5 @@ def predicted(call: MockCall) -> int:
 
 
 def scaled(call: MockCall) -> int:
-    """What has the shape of the data that an estimator is given."""
+    """The shape of the data passed to an estimator."""
     return hidden_in(call.arguments[1]) if len(call.arguments) > 1 else EVERY

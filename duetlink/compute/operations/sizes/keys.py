@@ -1,4 +1,4 @@
-"""Rules of sizes for what stands between brackets: which rows, items or columns are taken or written."""
+"""Rules of sizes for subscripts: the rows, items or columns that `target[key]` reads or writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TENSORS = "duetlink.duet.asking.pointers.tensor"  # whose mocks are pointers to
 
 
 def taken(call: MockCall) -> int:
-    """`target[key]`."""
+    """Return the mask of `target[key]`."""
     target, key = call.mocks[0], call.arguments[1]
     module = type(target).__module__
     if module in ("numpy", "torch", _TENSORS) and not call.first and not has_pointers(key):
@@ -43,7 +43,7 @@ def taken(call: MockCall) -> int:
         return frames.kept_groups(call)
     if "BaseWindow" in bases:
         return frames.window_column(call)
-    if kind == "StringMethods":  # of each text a part
+    if kind == "StringMethods":  # a part of each text
         return EVERY if has_pointers(key) else call.first
     if kind == "DataFrame":
         return _of_frame(call, key)
@@ -57,7 +57,7 @@ def taken(call: MockCall) -> int:
 
 
 def _is_mask(key: Any) -> bool:
-    """Whether rows or items are chosen by truth values."""
+    """Say if a key selects rows or items by booleans."""
     dtype = str(getattr(getattr(key, "_mock", key), "dtype", "")).lower()
     return (
         "bool" in dtype
@@ -74,7 +74,7 @@ def _of_frame(call: MockCall, key: Any) -> int:
         return _by_place(hidden, 2, key)
     if _is_mask(key):
         if getattr(mock, "ndim", 1) == 2:
-            return hidden  # a table of truth values blanks items, and leaves all of them there
+            return hidden  # a frame of booleans makes items missing, and keeps the shape
         constant = not has_pointers(key) and _can_count(call)
         return table(rows or not constant, columns, made)
     labels = hidden & LABELS
@@ -84,7 +84,7 @@ def _of_frame(call: MockCall, key: Any) -> int:
         return hidden | LABELS
     if has_pointers(key):
         return EVERY
-    if made == 1 and columns & NAMES:  # a name that is there twice gives two columns
+    if made == 1 and columns & NAMES:  # a name that occurs twice gives two columns
         return UNCOUNTED
     return table(rows, PUBLIC if made == 2 and isinstance(key, list) else columns, made, labels)
 
@@ -110,12 +110,12 @@ def _of_series(call: MockCall, target: Any, key: Any) -> int:
 
 
 def _by_label(call: MockCall, target: Any, key: Any) -> int:
-    """`.loc[rows, columns]`; the mask of `.loc` is that of the table."""
+    """Return the mask of `.loc[rows, columns]`; the mask of `.loc` itself is that of the table."""
     hidden, ndim = call.first, ndim_of(target)
     by_row, by_column = key if type(key) is tuple and len(key) == 2 and ndim == 2 else (key, slice(None))
     made = getattr(call.made, "ndim", 0)
     counted = is_counted(target, hidden)
-    if made == 0:  # a label that is there twice gives two items
+    if made == 0:  # a label that occurs twice gives two items
         return PUBLIC if counted else UNCOUNTED
     labels = LABELS
     rows = rows_hidden(hidden, ndim)
@@ -136,7 +136,7 @@ def _by_label(call: MockCall, target: Any, key: Any) -> int:
     if isinstance(by_column, list) and not _is_mask(by_column):
         columns = PUBLIC
     if made == 1 and one_row and ndim == 2:
-        if not counted:  # a label that is there twice gives two rows
+        if not counted:  # a label that occurs twice gives two rows
             return UNCOUNTED
         return EVERY if columns else PUBLIC
     return table(rows, columns, made, labels)
@@ -147,7 +147,7 @@ def _is_one(key: Any) -> bool:
 
 
 def _by_place(hidden: int, ndim: int, key: Any) -> int:
-    """The mask of `array[key]`, by NumPy's rules."""
+    """Return the mask of `array[key]`, by NumPy's rules of indexing."""
     if hidden == UNCOUNTED:
         return EVERY
     return _axes_by_place(hidden & LENGTHS, ndim, key) | LABELS | (hidden & NAMES)
@@ -190,7 +190,9 @@ def _bit(hidden: int, ndim: int, axis: int) -> int:
 
 
 def _by_mask(hidden: int, ndim: int, parts: tuple[Any, ...]) -> int:
-    """Truth values for the first axes make one axis of them, whose length is private."""
+    """Return the mask of `array[booleans, …]`: the axes of the boolean key become one axis of private
+    length.
+    """
     mask, rest = parts[0], parts[1:]
     if not is_pointer(mask) or any(type(part) is not slice or has_pointers(part) for part in rest):
         return EVERY
@@ -199,7 +201,7 @@ def _by_mask(hidden: int, ndim: int, parts: tuple[Any, ...]) -> int:
 
 
 def after_writing(call: MockCall) -> int:
-    """The mask of `target` after `target[key] = value`, or after another change of it."""
+    """Return the mask of `target` after `target[key] = value`, or after another operation in place."""
     hidden, target = call.first, call.mocks[0]
     kind = type(target).__name__
     name = call.operation
@@ -210,10 +212,10 @@ def after_writing(call: MockCall) -> int:
         if kind == "DataFrame":
             value = hidden_in(call.arguments[2])
             if value and not len(target.columns):
-                return hidden | ROWS  # the first column brings its rows
+                return hidden | ROWS  # the first column of an empty frame sets its rows
             return hidden | COLUMNS | NAMES if has_pointers(key) else hidden
         if kind == "Series" and type(key) is not slice and not is_counted(target, hidden):
-            return hidden | 1  # a label that is not there makes a row
+            return hidden | 1  # a new label adds a row
         return hidden
     if name in NAMING:
         return hidden | COLUMNS | NAMES if any(map(frames.has_private_text, call.arguments[1:])) else hidden
@@ -235,7 +237,7 @@ TURNING = frozenset({".unsqueeze_", ".t_", ".transpose_", ".swapaxes_", ".swapdi
 
 
 def rows_after(location: Any, table_hidden: int, key: Any) -> int:
-    """The mask of a table after `table.loc[key] = value`: a label that is not there makes a row."""
+    """Return the mask of a table after `table.loc[key] = value`: a new label adds a row."""
     target = location.obj
     if type(location).__name__ in ("_iLocIndexer", "_iAtIndexer"):
         return table_hidden

@@ -1,4 +1,4 @@
-"""Which rule of sizes is for which operation: by `lists/sizes.toml`, and by what an operation does."""
+"""Finds the rule of sizes of an operation: by `lists/sizes.toml`, else by the operation's effect."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _RULES: Mapping[str, Rule] = {
     "scaled": frames.scaled,
     "taken": keys.taken,
 }
-# the rules by which arguments without anything hidden, and without numbers, make results without
+# rules whose result is PUBLIC if all arguments are PUBLIC and none is a number
 _PUBLIC_OF_PUBLIC = frozenset({arrays.fixed, arrays.same, arrays.alike, arrays.rows, arrays.reduced})
 _UNLABELLED: Mapping[Rule, Rule] = {frames.alike: arrays.alike, frames.reduced: arrays.reduced}
 _OF_ARRAYS = frozenset(
@@ -69,7 +69,7 @@ _OF_ARRAYS = frozenset(
 )
 _TEXTS = frozenset({str, bytes})
 _CONTAINERS = frozenset({list, tuple, dict, slice})
-# Whose effects say enough: their objects are arrays, columns and numbers.
+# Libraries of arrays, columns and numbers: an effect implies a rule, see `_by_effect`.
 _BY_EFFECT = frozenset({"numpy", "torch", "pandas", "polars", "operator", "builtins", "math"})
 _FUNCTIONS_OF = {"numpy.ndarray": "numpy", "numpy.generic": "numpy", "torch.Tensor": "torch"}
 
@@ -82,8 +82,9 @@ def hidden_after(
     made: Any,
     allowed: Allowed,
 ) -> int:
-    """The mask of what an operation has made here. Of a method, the first argument is what it is of; `mocks`
-    are those of the arguments by position.
+    """Return the mask of the result `made` of an operation on mocks.
+
+    The first argument of a method is its object. `mocks` are the mocks of the arguments passed by position.
     """
     kind: type = type(mocks[0]) if mocks else type(None)
     rule = _rules.get((operation, kind)) or _rule_of(operation, kind, allowed)
@@ -93,7 +94,7 @@ def hidden_after(
     call = MockCall(operation, arguments, keywords, mocks, made)
     hidden = rule(call)
     if isinstance(made, (str, bytes)):
-        hidden = EVERY  # whatever it is an item of
+        hidden = EVERY  # whatever object it was taken from
     elif rule is keys.taken and _is_cell(mocks[0], made):
         hidden = UNCOUNTED
     elif rule is keys.taken and type(made) in _CONTAINERS and _is_of_data(arguments[0], mocks[0]):
@@ -107,21 +108,22 @@ def hidden_after(
     if hidden == PUBLIC:
         return hidden
     if not any(map(has_pointers, arguments)) and not any(map(has_pointers, keywords.values())):
-        return PUBLIC  # made of constants, so that the mock is the thing itself
+        return PUBLIC  # made of constants only: the mock is the result itself
     return trimmed(hidden, made)
 
 
 def _is_of_data(argument: Any, mock: Any) -> bool:
-    """Whether the lengths of lists in an object may depend on the data."""
+    """Say if the lengths of lists in an object may depend on the data."""
     return type(mock) not in _CONTAINERS or bool(getattr(argument, "_hidden", PUBLIC) & NESTED)
 
 
 def _is_cell(target: Any, made: Any) -> bool:
-    """Whether an array or a column is one item of an array of objects, or of a column."""
+    """Say if an array or a column is one item of an object array, or of a nested column."""
     kind = type(made)
     if kind.__module__.startswith("polars") and hasattr(target, "dtype") and hasattr(made, "dtype"):
         return bool(target.dtype.is_nested() and getattr(target.dtype, "inner", None) == made.dtype)
-    if hasattr(target, "iloc") or hasattr(target, "obj"):  # of pandas, or what looks into one
+    # a frame or series of pandas, or an accessor of one
+    if hasattr(target, "iloc") or hasattr(target, "obj"):
         is_table = hasattr(made, "iloc") or hasattr(made, "nlevels")
         return hasattr(made, "__len__") and bool(getattr(made, "shape", ())) and not is_table
     if kind.__name__ != "ndarray":
@@ -135,16 +137,16 @@ def _is_nested(made: Any) -> bool:
 
 
 def _is_array(mock: Any) -> bool:
-    """Whether all lists that are made of it have the lengths of its axes."""
+    """Say if all lists made of the mock have the lengths of its axes."""
     return hasattr(mock, "ndim") and not type(mock).__module__.startswith(("pandas", "polars"))
 
 
 def _is_public(arguments: Iterable[Any]) -> bool:
-    """Whether nothing in these hides a size, by a look that costs little: True is certain, False is not."""
+    """Check cheaply that no argument hides a size. True is certain, False is not."""
     for argument in arguments:
         kind = type(argument)
         if hasattr(kind, "_is_remote"):
-            if argument._hidden or not getattr(argument._mock, "ndim", 0):  # a number may be a length
+            if argument._hidden or not getattr(argument._mock, "ndim", 0):  # a number may set a length
                 return False
         elif kind in _CONTAINERS:
             return False
@@ -154,12 +156,12 @@ def _is_public(arguments: Iterable[Any]) -> bool:
 def hidden_then(
     operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any], mocks: Sequence[Any]
 ) -> None:
-    """Set the mask of the first argument anew, which an operation is about to change in place."""
+    """Update the mask of the first argument, which an operation is about to change in place."""
     changed: Any = arguments[0] if arguments else None
     if not is_pointer(changed) or operation not in _RESIZING:
         return
     table = getattr(changed, "_table", None)
-    if table is not None:  # what was changed is `.loc` of it
+    if table is not None:  # the target is `table.loc`
         table._hidden = keys.rows_after(mocks[0], table._hidden, arguments[1])
     elif (
         hidden := keys.after_writing(MockCall(operation, arguments, keywords, mocks, None))
@@ -167,7 +169,7 @@ def hidden_then(
         changed._hidden = hidden
 
 
-# the operations in place by which lengths or labels may change
+# operations in place that may change lengths or labels
 _RESIZING = frozenset(
     {"operator.setitem", "@=data", "@=columns", "@=index", ".squeeze_", "torch.squeeze_"}
     | keys.TURNING
@@ -185,12 +187,12 @@ def _rule_of(operation: str, kind: type, allowed: Allowed) -> Rule:
 
 
 def _may_be_labelled(kind: type) -> bool:
-    """Whether rows may have to be matched by their labels; those of tensors never."""
+    """Say if rows may have to be matched by labels; never for tensors."""
     return "torch" not in {base.__module__.partition(".")[0] for base in kind.__mro__}
 
 
 def _name_of(operation: str, kind: type) -> str | None:
-    """The rule's name, as the list has it."""
+    """Return the name of the rule in the list; None if the operation is not listed."""
     listed = _listed()
     if operation[0] not in ".@":
         return listed.get(operation)
@@ -227,7 +229,7 @@ def _by_effect(operation: str, kind: type, allowed: Allowed) -> str:
 
 @functools.cache
 def _listed() -> Mapping[str, str]:
-    """The name of the rule of each function, and of each `CLASS:MEMBER`."""
+    """Return the rule's name for each function, and for each `CLASS:MEMBER`."""
     found: dict[str, str] = {}
     listed = read_list("sizes")
     for library, rules in listed["functions"].items():

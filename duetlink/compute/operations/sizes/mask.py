@@ -1,10 +1,10 @@
-"""Which axes of an object have a length that depends on the data, as the bits of a whole number.
+"""Masks: the bits of an int say which axes of an object have a length that may depend on the data.
 
-Theory. Every result carries a mask. Bit 0 is the last axis, bit 1 the one before it, and so on, as NumPy
-broadcasts: the mask of an elementwise operation is the union of those of its operands. The last axis of a
-frame is its columns. A bit that is not set is a promise: this length is the same whatever the data are, given
-what both sides know, which is the descriptions of the assets and the constants of the program. Where nothing
-is known, all bits are set.
+Theory. Every result has a mask. Bit 0 is the last axis, bit 1 the one before it, and so on, in the order in
+which NumPy broadcasts: so the mask of an elementwise operation is the union of those of its operands. The
+last axis of a frame is its columns. A bit that is 0 is a promise: this length is the same for any data, given
+what both sides know, which is the descriptions of the assets and the constants of the program. If nothing is
+known, all bits are 1. Examples: a matrix with a private number of rows has 0b10, its transpose 0b01.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 PUBLIC = 0
 COLUMNS = 1
-ROWS = 2  # of a frame; of a series they are bit 0
-LENGTHS = (1 << 40) - 1  # NumPy has at most 64 axes, and nobody more than a handful
-NAMES = 1 << 40  # what the columns are called may depend on the data, however many they are
-LABELS = 1 << 41  # so may what the rows are called; an asset's labels are data
-NESTED = 1 << 42  # so may the axes of its parts, as of a list of texts that were split
+ROWS = 2  # the rows of a frame; those of a series are bit 0
+LENGTHS = (1 << 40) - 1  # one bit for each axis; arrays with more than 40 axes do not occur
+NAMES = 1 << 40  # the names of the columns are private, whatever their number is
+LABELS = 1 << 41  # the labels of the rows are private; an asset's labels are data
+NESTED = 1 << 42  # the lengths of its parts are private, as those of a list of split texts
 EVERY = LENGTHS | NAMES | LABELS
-UNCOUNTED = -1  # not even the number of axes is known, or the number of parts in a list
+UNCOUNTED = -1  # even the number of axes is private, or the number of parts of a list
 
 _LABELLED = ("pandas", "polars")
 _SIZELESS = ("builtins", "datetime", "decimal")
@@ -27,7 +27,7 @@ _SIZED_BUILTINS = frozenset({str, bytes, bytearray, list, tuple, dict, set, froz
 
 
 def has_sizes(kind: type) -> bool:
-    """Whether objects of this type have a length at all; numbers, points in time and expressions do not."""
+    """Say if objects of this type have a length at all; numbers, times and expressions do not."""
     if kind in _SIZED_BUILTINS:
         return True
     module = kind.__module__
@@ -39,14 +39,14 @@ def has_sizes(kind: type) -> bool:
 
 
 def trimmed(hidden: int, made: Any) -> int:
-    """The mask of a result without what it cannot have."""
+    """Return the mask without bits that a result of this type cannot have."""
     if hidden == UNCOUNTED and hasattr(made, "shape"):
-        return UNCOUNTED  # one number here may be an array there
+        return UNCOUNTED  # the mock's result may be a number, and the owner's an array
     if hidden == PUBLIC or not has_sizes(type(made)):
         return PUBLIC
     if hidden > 0 and not type(made).__module__.startswith(_LABELLED):
         hidden &= LENGTHS | NESTED
-    if isinstance(made, (str, bytes)):  # NumPy's as well, which say that they have no axes
+    if isinstance(made, (str, bytes)):  # also NumPy's texts, although their ndim is 0
         return EVERY
     if hidden != UNCOUNTED and getattr(made, "ndim", None) == 0 and hasattr(made, "shape"):
         return PUBLIC
@@ -58,7 +58,7 @@ def is_pointer(argument: Any) -> bool:
 
 
 def hidden_in(argument: Any) -> int:
-    """The mask of an argument: the union of those of the pointers in it."""
+    """Return the mask of an argument: the union of the masks of the pointers in it."""
     if is_pointer(argument):
         hidden: int = argument._hidden
         return PUBLIC if hidden and isinstance(argument._mock, (str, bytes)) else hidden
@@ -75,7 +75,6 @@ def hidden_in(argument: Any) -> int:
 
 
 def has_pointers(argument: Any) -> bool:
-    """Whether there is a pointer in an argument."""
     if is_pointer(argument):
         return True
     if isinstance(argument, (list, tuple)):
@@ -88,7 +87,7 @@ def has_pointers(argument: Any) -> bool:
 
 
 def has_counts(argument: Any) -> bool:
-    """Whether there is a private whole number in an argument, which may say how long a result is."""
+    """Say if an argument contains a private integer, which may set the length of a result."""
     if is_pointer(argument):
         mock = argument._mock
         if isinstance(mock, int):
@@ -104,17 +103,17 @@ def has_counts(argument: Any) -> bool:
 
 
 def rows_hidden(hidden: int, ndim: int) -> bool:
-    """Whether the number of rows of a frame (two axes) or series (one) is."""
+    """Say if the number of rows of a frame (`ndim` 2) or series (`ndim` 1) is private."""
     return bool(hidden >> (ndim - 1) & 1)
 
 
 def columns_hidden(hidden: int, ndim: int) -> int:
-    """The bits of a frame's columns; a series has none."""
+    """Return the bits of a frame's columns; a series has none."""
     return hidden & (COLUMNS | NAMES) if ndim == 2 else PUBLIC
 
 
 def table(rows: bool, columns: int, ndim: int, labels: int = LABELS) -> int:
-    """The mask of a frame or a series."""
+    """Return the mask of a frame or a series."""
     if ndim == 1:
         return int(rows) | labels
     return (ROWS if rows else PUBLIC) | columns | labels
