@@ -1,9 +1,10 @@
-"""A program that is asked for, as a value: the steps that one result is made by, and no others.
+"""A requested program as a value: the steps that make one result, in one canonical form.
 
-The scientist's side cuts it out of what was recorded and sends it with the request; the owner's side prints,
-digests, judges and runs this very object. The same notebook code has the same program, whatever was tried in
-between: results are called by the places of their steps, and the slice is taken again until nothing more
-falls away, since a slice has fewer relations between its results than what it was cut out of.
+The scientist's side cuts it out of the trace and sends it with the request; the owner's side prints, digests,
+judges and runs this very object. The same notebook code gives the same program, whatever was tried in
+between: results are numbered by the position of their step, and slicing is repeated until no step falls away.
+One slice is not enough: a slice has fewer relations between results than the trace it was cut from, so the
+next slice may be shorter.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _MOST_TURNS = 2  # times that received steps are sliced again: a sender sends wh
 
 
 class Value(NamedTuple):
-    """A value of the scientist's that a program works with."""
+    """A value of the scientist's that a program uses."""
 
     content: memoryview | bytes
     kind: str  # in the words of the side that sent it
@@ -56,7 +57,8 @@ class Program:
 
     @classmethod
     def recorded(cls, trace: Trace, id_: int, bodies: Mapping[str, Value]) -> Self:
-        """What makes a recorded result, by all steps up to now. `bodies` has values by their digests.
+        """Cut out the program of a recorded result, from all steps up to now. `bodies` has the values by
+        digest.
 
         Raises:
             LookupError: no step makes this result.
@@ -66,10 +68,10 @@ class Program:
 
     @classmethod
     def read(cls, received: memoryview, effects: Callable[[str], str] = worst_effect) -> Self:
-        """A program as the other side has sent it, which may be anything.
+        """Read a program that the peer sent, which may be any bytes.
 
         Raises:
-            RemoteProtocolError, LimitExceeded: it is none.
+            RemoteProtocolError, LimitExceeded: it is no valid program.
         """
         told = body.read(received)
         values = [
@@ -85,10 +87,10 @@ class Program:
         values: Sequence[Value] = (),
         effects: Callable[[str], str] = worst_effect,
     ) -> Self:
-        """A program of canonical steps, without those that do not make the target.
+        """Return the program of canonical steps, without steps that do not contribute to the target.
 
         Raises:
-            RemoteProtocolError: no steps make the target, or each of several slices still leaves out others.
+            RemoteProtocolError: no steps make the target, or repeated slicing still removes steps.
             LimitExceeded: they would take too much memory.
         """
         logged = [_logged(place, value) for place, value in enumerate(values)]
@@ -109,9 +111,11 @@ class Program:
         steps: int | None,
         effects: Callable[[str], str] = worst_effect,
     ) -> Self:
-        """`steps` is how many the slice was taken of, where they were canonical themselves. Those have few
-        turns, since each turn may take as long as the first and leave out no more than one step; what this
-        side has recorded has as many as it needs.
+        """Slice until no step falls away, and compute the digest.
+
+        `steps` is the number of steps that `found` was cut from if these were canonical themselves
+        (received), else None. A received program may be sliced _MOST_TURNS times more: each slice may take as
+        long as the first one and remove a single step. A recorded program is sliced as often as needed.
         """
         turns_left = math.inf if steps is None else _MOST_TURNS
         while True:
@@ -137,7 +141,7 @@ class Program:
 
     @property
     def segments(self) -> list[memoryview]:
-        """How it travels, and how a room gets it, in pieces; see `body.py`."""
+        """The program as bytes, in pieces: what is sent, and what a room gets. See `body.py`."""
         contents = [value.content for value in self.values]
         words = [body.Words(value.kind, value.detail) for value in self.values]
         pieces, _ = body.write(self.target, self.text, contents, words)
@@ -145,28 +149,28 @@ class Program:
 
     @cached_property
     def held_bytes(self) -> int:
-        """About the memory that it takes, with its steps as objects."""
+        """The approximate memory of the program with its steps as objects, in bytes."""
         brackets = self.text.count(b"[") + self.text.count(b"{")
         steps_bytes = 8 * len(self.text) + _BRACKET_BYTES * brackets
         return steps_bytes + sum(len(value.content) for value in self.values)
 
     @property
     def assets(self) -> list[tuple[str, int]]:
-        """Names and revisions of the objects that it is about, by first use."""
+        """Names and revisions of the program's assets, in the order of first use."""
         return list(self.lineage.assets)
 
     @cached_property
     def lineage(self) -> Lineage:
-        """How it is shown, and what policies look at."""
+        """The program as a person sees it and as policies judge it."""
         return lineage(self.slice, self.digest)
 
     def operation(self, step: int) -> str:
-        """What the step of this number does, from 1 on; empty: there is none."""
+        """Return the operation of a step, counted from 1; empty if there is no such step."""
         return self.slice.shapes[self.slice.steps[step - 1]].operation if 0 < step <= len(self.slice) else ""
 
     @cached_property
     def steps(self) -> list[Step]:
-        """The steps, with ids. A step whose result nobody wants has the id 0."""
+        """The steps with ids. A step whose result no other step uses has the id 0."""
         found = []
         for place, (raw, result) in enumerate(zip(json.loads(self.text), self.slice.results, strict=True), 1):
             step = body.step_of(raw)
@@ -175,7 +179,7 @@ class Program:
 
 
 def compacted(trace: Trace) -> Trace:
-    """The same without the steps that made nothing of what somebody still has."""
+    """Return a trace without the steps that no remaining result depends on."""
     alive = trace.alive
     made = trace.successor()
     if alive:
@@ -187,7 +191,7 @@ def compacted(trace: Trace) -> Trace:
 
 
 def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
-    """The steps as JSON, the places of the targets, and the values by their places."""
+    """Return the steps as JSON, the positions of the targets, and the values in the order of their index."""
     writers = [
         _CanonicalWriter(shape.operation, shape.arguments, shape.keywords, _modes(shape))
         for shape in found.shapes
@@ -226,7 +230,7 @@ def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
 
 
 def _modes(shape: Shape) -> str:
-    """All but the draw, which differs between steps of one shape."""
+    """Return the modes of a shape as JSON, without the draw, which differs between steps of one shape."""
     found = [] if shape.gradients else ['"grad":false']
     if shape.settings:
         found.append(f'"settings":{_dumped(dict(shape.settings))}')
@@ -234,7 +238,9 @@ def _modes(shape: Shape) -> str:
 
 
 class _CanonicalWriter:
-    """Writes the steps of one shape: as texts in which `%d` stands for each result that it names."""
+    """Writes the steps of one shape, as templates in which `%d` stands for the position of each named
+    result.
+    """
 
     def __init__(
         self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any], modes: str
@@ -276,7 +282,9 @@ def _escaped(plain: Any) -> str:
 
 
 def _logged(place: int, value: Value) -> LoggedValue:
-    """A value that has come: what it is where its bytes tell, and else what its sender says, as that."""
+    """Describe a received value: by its content if its bytes are readable, else by the sender's
+    words, marked so.
+    """
     told = told_by(value.content) if place < _MOST_TOLD else None
     kind, detail = (value.kind, value.detail) if told is None else (told.kind, told.detail)
     words = f"{kind[:_MAX_WORDS]} {detail[:_MAX_WORDS]}".strip()

@@ -1,9 +1,10 @@
-"""An estimator of scikit-learn with what it has learnt at the other side: its arrays, numbers and texts.
+"""Rebuilds an estimator of scikit-learn that was fitted on the other side, from its arrays, numbers and
+texts.
 
-Nothing of it is unpickled. The estimator is made by a step like any other, from its parameters, and gets the
-attributes that `lists/sklearn.toml` names for its class. These are of classes that use them by NumPy, which
-checks shapes and indices; what compiled code would trust is checked here and in `fitted_tree.py`, or learnt
-here once more from what was given.
+Nothing is unpickled. A step makes the estimator from its parameters, as any other object; `fitted` then sets
+the attributes that `lists/sklearn.toml` names for its class. Most of these classes use their attributes
+through NumPy, which checks shapes and indices. Where compiled code would trust an attribute, it is checked
+here and in `fitted_tree.py`, or computed again by fitting.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ _MOST_DEPTH = 8
 
 
 def fitted(estimator: Any, learnt: Mapping[str, Any]) -> Any:
-    """A new estimator with the parameters of `estimator` and what another one has learnt, by the names of
-    its attributes. Arrays are copied.
+    """Return a new estimator with the parameters of `estimator` and the fitted attributes `learnt`, by name.
+
+    Arrays are copied.
 
     Raises:
-        OperationRefused: its class is given nothing that it has not learnt here, an attribute is in no list,
-            or its value is none, or does not fit.
+        OperationRefused: the class is in no list, an attribute is in no list, or its value is not allowed or
+            does
+            not fit.
     """
     names = learnt_names(type(estimator))
     if names is None or type(learnt) is not dict:
@@ -58,7 +61,7 @@ def fitted(estimator: Any, learnt: Mapping[str, Any]) -> Any:
 
 
 def learnt_names(kind: type) -> frozenset[str] | None:
-    """The attributes that an estimator of this class may be given; None: the class is in no list."""
+    """Return the attributes that an estimator of this class may be given; None if the class is in no list."""
     return _listed().get(kind.__name__) if kind.__module__.startswith("sklearn.") else None
 
 
@@ -69,7 +72,7 @@ def _listed() -> Mapping[str, frozenset[str]]:
 
 
 def travels(value: Any) -> bool:
-    """Whether an attribute may be of this value."""
+    """Say if an attribute may have this value."""
     try:
         _value(value)
     except OperationRefused:
@@ -78,7 +81,7 @@ def travels(value: Any) -> bool:
 
 
 def _value(value: Any, depth: int = 0) -> Any:
-    """A copy of a value of which nothing can be called, but the methods of estimators that hold such."""
+    """Return a copy of a value that contains only plain data, and estimators with such data."""
     import numpy as np
     from sklearn.base import BaseEstimator
 
@@ -126,7 +129,7 @@ def _centers(made: Any, values: dict[str, Any]) -> None:
 
 
 def _weights(made: Any, values: dict[str, Any]) -> None:
-    """A stochastic descent goes on with its weights in compiled code."""
+    """Set the weights of a stochastic gradient descent, which compiled code continues from, after a check."""
     import numpy as np
 
     columns = values.get("n_features_in_")
@@ -146,7 +149,7 @@ def _weights(made: Any, values: dict[str, Any]) -> None:
 
 
 def _asks_for_all(tree: Any, values: dict[str, Any]) -> bool:
-    """Whether it is a tree of as many columns as its estimator has seen."""
+    """Say if this is a tree for as many columns as its estimator was fitted on."""
     return is_tree(tree) and bool(tree.n_features == values.get("n_features_in_"))
 
 
@@ -157,7 +160,7 @@ def _tree(made: Any, values: dict[str, Any]) -> None:
 
 
 def _forest(made: Any, values: dict[str, Any]) -> None:
-    """Rows are looked at by the first tree, and then go to all."""
+    """Set the trees of a forest. Rows are checked by the first tree only, and then go to all."""
     trees = values.get("estimators_")
     if type(trees) is not list or not trees:
         raise OperationRefused("a forest is a list of trees")
@@ -175,7 +178,7 @@ def _vocabulary(made: Any, values: dict[str, Any]) -> None:
 
 
 def _categories(made: Any, values: dict[str, Any]) -> None:
-    """Learnt once more, of one row: the inside of an encoder follows from its categories."""
+    """Fit the encoder again, on one row: its internal state follows from its categories."""
     import numpy as np
     import pandas as pd
 
@@ -197,7 +200,7 @@ def _categories(made: Any, values: dict[str, Any]) -> None:
 
 
 def _degrees(made: Any, values: dict[str, Any]) -> None:
-    """Learnt once more: the columns follow from how many there are."""
+    """Fit again: the output columns follow from the number of input columns."""
     import numpy as np
 
     columns = values.get("n_features_in_")

@@ -1,7 +1,7 @@
-"""A decision tree of scikit-learn as arrays, and again from arrays that compiled code may trust.
+"""Converts a decision tree of scikit-learn to arrays, and arrays to a tree that compiled code can trust.
 
-Compiled code walks a tree without a look at its numbers. So each node but the root has to be the child of one
-node that stands before it, a node asks for a column that there is, and the depth is counted here.
+Compiled code walks a tree without checks. So each node but the root must be the child of exactly one earlier
+node, a node may only compare an existing column, and the depth is computed here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _ARRAYS = ("n_classes", "values")
 
 
 def is_tree(value: Any) -> bool:
-    """Whether it is what `tree_` of an estimator is."""
+    """Say if a value is the `tree_` of an estimator."""
     kind: Any = type(value)
     return bool(kind.__module__ == "sklearn.tree._tree" and kind.__name__ == "Tree")
 
 
 def told_of(tree: Any) -> dict[str, Any]:
-    """A tree as numbers and arrays."""
+    """Return a tree as numbers and arrays."""
     _, (n_features, n_classes, n_outputs), state = tree.__reduce__()
     nodes = state["nodes"]
     columns = {name: nodes[name].copy() for name in nodes.dtype.names}
@@ -32,7 +32,7 @@ def told_of(tree: Any) -> dict[str, Any]:
 
 
 def tree_of(told: Mapping[str, Any]) -> Any:
-    """The tree. Raises OperationRefused: compiled code would go astray in it."""
+    """Return the tree. Raise OperationRefused if compiled code would leave its memory or never end."""
     import numpy as np
     from sklearn.tree import _tree
 
@@ -60,7 +60,7 @@ def tree_of(told: Mapping[str, Any]) -> Any:
 
 
 def _depth(nodes: Any, n_features: int) -> int:
-    """The depth of the deepest node; the root has 0. Raises OperationRefused."""
+    """Return the depth of the deepest node; the root has depth 0. Raise OperationRefused if it is no tree."""
     import numpy as np
 
     count = len(nodes)

@@ -1,7 +1,8 @@
-"""A whole function that one side wants run at the other: how it is checked, shown, and known again. Pure.
+"""A whole function that the scientist submits to run at the owner: its checks, its display, its digest. Pure.
 
-It comes as source text, Python that imports what it needs and then defines the function, and as a call: JSON,
-`[arguments, keywords]`, in the format of `program.py` without constants and functions; `[k]` is input k.
+It is sent as source text, Python that imports what it needs and then defines the function, and as a call:
+JSON, `[arguments, keywords]`, in the format of `program.py` without constants and functions; `[k]` is input
+k.
 """
 
 from __future__ import annotations
@@ -36,15 +37,16 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 class FunctionCall(NamedTuple):
-    """The arguments of a function's call, as they came."""
+    """The arguments of a function's call, as received."""
 
     arguments: list[Argument]
     keywords: dict[str, Argument]
 
 
 def check_source(name: str, source: str) -> None:
-    """Raises OperationRefused for a text that cannot be read as it stands: too long, or with characters that
-    are not seen, or that move others.
+    """Raise OperationRefused if the source cannot be read as it stands.
+
+    That is: it is too long, or has characters that are invisible or that move others.
     """
     if len(name) > MAX_NAME or not is_identifier(name):
         raise OperationRefused(f"{harmless(name[:MAX_NAME])!r} is no name of a function, in ASCII")
@@ -73,10 +75,10 @@ def check_source(name: str, source: str) -> None:
 
 
 def check_letters(name: str, source: str) -> None:
-    """Raises OperationRefused where a letter beyond ASCII is in neither a text nor a comment. Names that look
-    the same could be two, and Python takes some of these letters for others: `\\uff45val` is `eval`.
+    r"""Raise OperationRefused if a letter beyond ASCII is in neither a text nor a comment.
 
-    May take half a second, for the longest sources.
+    Two names could look the same and differ, and Python normalises some of these letters: `\uff45val` is
+    `eval`. May take 0.5 s for the longest sources.
     """
     if source.isascii():
         return
@@ -92,7 +94,7 @@ def check_letters(name: str, source: str) -> None:
 
 
 def _misplaced(name: str, source: str, error: SyntaxError) -> str:
-    """What to say of the letter where the question mark in its place was no Python."""
+    """Return the error message for the letter whose question mark was no valid Python."""
     row, column = error.lineno or 1, error.offset or 1
     line = (source.split("\n")[row - 1 : row] or [""])[0]
     if line.isascii():
@@ -109,16 +111,16 @@ def _misplaced(name: str, source: str, error: SyntaxError) -> str:
 
 
 def write_call(arguments: Sequence[Argument], keywords: dict[str, Argument]) -> bytes:
-    """One way to write the same call."""
+    """Return the canonical JSON of a call."""
     return json.dumps([list(arguments), keywords], separators=(",", ":")).encode()
 
 
 def parse_call(content: bytes, inputs: int) -> FunctionCall:
-    """A call that came, with so many inputs.
+    """Parse a received call, which must use each of `inputs` inputs.
 
     Raises:
         LimitExceeded: it is longer than MAX_CALL_BYTES.
-        RemoteProtocolError: it is no call, or not of all these inputs.
+        RemoteProtocolError: it is no call, or does not use all inputs.
     """
     if len(content) > MAX_CALL_BYTES:
         raise LimitExceeded(f"a call of {len(content):,} bytes is over {MAX_CALL_BYTES:,}")
@@ -138,7 +140,7 @@ def parse_call(content: bytes, inputs: int) -> FunctionCall:
 
 
 def decode(argument: Argument, inputs: Callable[[int], Any]) -> Any:
-    """The object that an argument stands for. Raises RemoteProtocolError."""
+    """Return the object that an argument stands for. Raise RemoteProtocolError if it is malformed."""
 
     def refuse(name: str) -> Any:
         raise RemoteProtocolError("a function's argument names something of a library")
@@ -147,14 +149,14 @@ def decode(argument: Argument, inputs: Callable[[int], Any]) -> Any:
 
 
 def show_call(name: str, call: FunctionCall, inputs: Sequence[str]) -> str:
-    """The call as Python, with these names for its inputs."""
+    """Return the call as Python, with these names for its inputs."""
     shown = [_shown(argument, inputs) for argument in call.arguments]
     shown += [f"{key}={_shown(argument, inputs)}" for key, argument in call.keywords.items()]
     return f"{name}({', '.join(shown)})"
 
 
 def input_names(hints: Sequence[str], function: str) -> list[str]:
-    """A name for each input, after what it is called: each another one, and none of Python's own."""
+    """Return a name for each input, from its hint: all different, and none of them a name of Python's."""
     names: list[str] = []
     for number, hint in enumerate(hints):
         free = usable(hint) and not keyword.issoftkeyword(hint) and hint not in (function, *names)
@@ -165,8 +167,10 @@ def input_names(hints: Sequence[str], function: str) -> list[str]:
 
 
 def digest_of(name: str, source: str, call: FunctionCall, inputs: Sequence[tuple[str, str]]) -> str:
-    """A version, and SHA-256 in hexadecimal: the same for the same text, the same call, and inputs that are
-    the same to a person: each is what it is, and by what it is known.
+    """Return the version and the SHA-256, in hexadecimal, of a function with its call and inputs.
+
+    `inputs` are pairs of texts, the kind of an input and its identity. The digest is equal if source, call
+    and inputs are equal to a person.
     """
     content = [_VERSION, name, source, write_call(call.arguments, call.keywords).decode(), inputs]
     return f"v2:{hashlib.sha256(json.dumps(content, separators=(',', ':')).encode()).hexdigest()}"

@@ -1,6 +1,4 @@
-"""How a result was made: from which assets, by which operations, as code that a person reads, and as a
-digest.
-"""
+"""The lineage of a result: its assets and operations, as code for a person, and as a digest."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Everything that a result may depend on is in it; it may name more."""
+    """A superset of everything that a result may depend on."""
 
     assets: tuple[tuple[str, int], ...]  # name and revision, by first use
     operations: tuple[str, ...]  # of the lists, by name, see `operation_name`, done or given; and UNKNOWN
@@ -38,7 +36,7 @@ class Lineage:
 
 
 def lineage(found: Slice, digest: str) -> Lineage:
-    """How a program is shown that has this digest."""
+    """Return the lineage of the program that has this digest."""
     assets = dict.fromkeys(
         (shape.arguments[0], shape.arguments[1]) for shape in found.shapes if shape.operation == ASSET
     )
@@ -56,8 +54,10 @@ def lineage(found: Slice, digest: str) -> Lineage:
 
 
 def _operations(found: Slice) -> tuple[str, ...]:
-    """Their names, sorted, with those of all functions that an argument names. The peer may ask for an
-    operation by any text; nothing of that text is in them unless a list has it.
+    """Return the sorted names of all operations, including functions passed as arguments.
+
+    The peer may name an operation by any text. Only names that a list has are returned; all others become
+    UNKNOWN.
     """
     asked = {shape.operation for shape in found.shapes} - {ASSET, VALUE}
     by_name: set[str] = set()
@@ -85,7 +85,9 @@ def _named_functions(arguments: Iterable[Any]) -> Iterator[str]:
 
 
 def _texts(arguments: Iterable[Any]) -> Iterator[str]:
-    """Also those that are no functions, such as the name of a column: operations may name more."""
+    """Yield all texts, even those that name no function, such as column names: so more operations may
+    be reported.
+    """
     for argument in arguments:
         if type(argument) is list:
             yield from _texts(argument)
@@ -94,9 +96,11 @@ def _texts(arguments: Iterable[Any]) -> Iterator[str]:
 
 
 def operation_name(operation: str) -> str:
-    """An operation as a person, and a pattern of a policy, names it: a method and an attribute by its bare
-    name (`mean`, `T`; `grad=` where it is set), what is Python's own too (`getitem`, `add`, `len`), a
-    library's function by its path, such as `numpy.mean`. Characters that cannot be seen are escaped.
+    """Return an operation as a person, and a pattern of a policy, names it.
+
+    Methods and attributes have their bare name (`mean`, `T`; `grad=` if it is set), as have Python's own
+    functions (`getitem`, `add`, `len`); a library's function has its path, such as `numpy.mean`. Invisible
+    characters are escaped.
     """
     if operation.startswith("@="):
         operation = f"{operation[2:]}="

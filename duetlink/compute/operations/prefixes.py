@@ -1,13 +1,13 @@
-"""Where a program may be cut in two, so that its first part need not be done again for another program.
+"""Finds where a program can be cut in two, so that the result of its first part can be reused by others.
 
-Theory. A prefix of a program's steps is a program itself. If all that the rest of them uses of it is the
-result of its last step, and that was frozen when exactly these steps had been run, then a run of the rest
-that begins with the frozen value makes what a run of all makes: the same steps, in the same order, and no
-others, are behind it. So whoever is shown a program is shown all that a frozen value in it was made by.
+Theory. A prefix of a program's steps is a program itself. Suppose that the rest uses only one result of it,
+that of its last step, and that this result was frozen after exactly these steps had run. Then a run of the
+rest that starts with the frozen value computes what a full run computes: by the same steps, in the same
+order, and no others. So the code of a program shows everything that a frozen value in it was made by.
 
-What is lost by freezing is shared memory. The rest names nothing of the prefix but its last result, so what
-it writes to that is seen through that alone. Assets and values may be used by both parts, each part opening
-them anew, as long as no step of the program writes: what is written into a view of one is seen through it.
+Freezing loses shared memory. The rest names nothing of the prefix but its last result, so a write to that is
+visible through it alone. Assets and values may be used in both parts, each part opening them again, as long
+as no step of the program writes: a write to a view of an asset would be visible through the asset.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Assets = frozenset[tuple[str, int]]  # by name and revision
 
 
 class Prefix(NamedTuple):
-    """The first steps of a program, all that is used of which is what the last of them makes."""
+    """The first steps of a program, of which later steps use only the result of the last one."""
 
     steps: int
     digest: bytes  # of these steps with their literals, seeds, modes, values and revisions, and of no others
 
 
 def prefixes(program: Program) -> list[Prefix]:
-    """All of a program, from the shortest to the longest, which may be the program itself."""
+    """Return all prefixes of a program, from the shortest to the longest, which may be the program itself."""
     found = program.slice
     if len(found) > MOST_STEPS:
         return []
@@ -67,7 +67,7 @@ def prefixes(program: Program) -> list[Prefix]:
 
 
 class Beginning(NamedTuple):
-    """All steps of a program, by which another is found to begin with them."""
+    """All steps of a program, in a form that shows quickly if another program begins with them."""
 
     steps: int
     size_bytes: int
@@ -80,7 +80,7 @@ class Beginning(NamedTuple):
         return cls(len(program.slice), len(head), hashlib.sha256(head).digest(), _values(program))
 
     def begins(self, program: Program) -> bool:
-        """Whether a program is longer, and has these steps first, to the letter."""
+        """Say if a program is longer and begins with exactly these steps."""
         text = program.text
         return (
             text[self.size_bytes : self.size_bytes + 1] == b","
@@ -90,12 +90,12 @@ class Beginning(NamedTuple):
 
 
 def _values(program: Program) -> tuple[str, ...]:
-    """Digests of its values, in the order in which steps open them."""
+    """Return the digests of a program's values, in the order in which steps open them."""
     return tuple(program.slice.values[number].digest for number in sorted(program.slice.values))
 
 
 def divided(program: Program, steps: int) -> tuple[Assets, Assets]:
-    """The assets of a prefix with this number of steps, and those that the rest of the program works with."""
+    """Return the assets that the first `steps` steps use, and those that the rest uses."""
     inside, rest = set(), set()
     last_use = _last_uses(program, _used(program))
     for place, step in enumerate(json.loads(program.text)):
@@ -109,14 +109,15 @@ def divided(program: Program, steps: int) -> tuple[Assets, Assets]:
 
 
 def _used(program: Program) -> list[Sequence[int]]:
-    """By the place of each step, the numbers of the results that it names."""
+    """Return the numbers of the results that each step names, by its position."""
     ends, references = program.slice.reference_ends, program.slice.references
     return [references[begin:end] for begin, end in zip((0, *ends[:-1]), ends, strict=True)]
 
 
 def _last_uses(program: Program, used: Sequence[Sequence[int]]) -> list[int]:
-    """By the place of each step, that of the last one that uses its result; its own where none does. What is
-    asked for is used behind all of them.
+    """Return, for each step, the position of the last step that uses its result.
+
+    It is the step's own position if no step does, and the number of steps for the requested result.
     """
     made_at = {result: place for place, result in enumerate(program.slice.results) if result}
     found = list(range(len(used)))
@@ -131,7 +132,7 @@ def _last_uses(program: Program, used: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _opened(step: Sequence[Any]) -> Hashable:
-    """The name and revision of an asset, or the number of a value, that a step opens; None: nothing."""
+    """Return the name and revision of the asset, or the index of the value, that a step opens; else None."""
     if step[0] == ASSET:
         name, revision = step[1]
         return name, revision

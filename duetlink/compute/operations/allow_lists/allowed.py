@@ -1,25 +1,23 @@
-"""The allow-lists: which functions, methods and attributes a peer may use, and what each does to its
-arguments.
+"""The allow lists: the functions, methods and attributes that a peer may use, with their effects.
 
-Theory. A peer names an operation by text; the text is looked up here and nowhere else, so that what is in no
+Theory. A peer names an operation by text. The text is looked up here and nowhere else, so an operation in no
 list does not exist. The lists are files, `lists/LIBRARY.toml`, one per library, made to be read. A list names
 functions by their path below the library (`linalg.norm`) and, for each class, methods and attributes. A
-method is looked up by the class of the object that is there, through its bases, never by what the peer says
-that it is.
+method is looked up by the class of the actual object, through its bases, never by what the peer claims.
 
-Another package adds a list by an entry point of the group `duetlink.operations`: its name is that of the
-library, which is a root module, and `LIBRARY.toml` lies in the package that the entry names. Such a list can
-name the library's own functions and classes alone, and says nothing that changes what our lists say.
+Another package adds a list by an entry point of the group `duetlink.operations`: its name is the library,
+which is a root module, and the package that the entry names contains `LIBRARY.toml`. Such a list can name
+only functions and classes of its own library, and cannot change anything that our lists say.
 
 On the wire an operation is `numpy.linalg.norm`, `.mean` (a method), `@T` (an attribute) or `@=grad` (an
 attribute that is set).
 
-A list tells what an operation does with arrays, tensors and frames whose items are plain values. Arguments
-that would make it do something else are refused by `guards.py`, and so is an array that came to hold objects.
+The effects hold for arrays, tensors and frames whose items are plain values. Arguments that would cause
+another effect are refused by `guards.py`, and so is an array that came to hold objects.
 
-What may be called at all, and which operations keep rows apart or average them, is a promise. What is said of
-writes and of random numbers is a matter of right values: a program runs alone with the objects that it names,
-and where a step is missing from it, its result is wrong.
+Two kinds of statement are promises about secrecy: what may be called at all, and which operations keep rows
+apart or average them. Statements about writes and random numbers only matter for right values: a program runs
+alone with the objects that it names, so a missing step makes its result wrong and reveals nothing.
 """
 
 from __future__ import annotations
@@ -52,18 +50,18 @@ LIBRARIES = ("python", "numpy", "scipy", "torch", "pandas", "polars", "sklearn",
 
 @functools.cache
 def libraries() -> tuple[str, ...]:
-    """All that have a list, also those for which another package has one. Raises ExtensionFailed."""
+    """Return all libraries that have a list, from here or from another package. Raise ExtensionFailed."""
     return (*LIBRARIES, *registered())
 
 
 def registered() -> Mapping[str, Extension]:
-    """The libraries for which another package has a list. Raises ExtensionFailed."""
+    """Return the libraries for which another package has a list. Raise ExtensionFailed."""
     return extensions(OPERATIONS, frozenset(LIBRARIES) | sys.stdlib_module_names)
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What may be used of the objects of one class."""
+    """The allowed methods and attributes of one class."""
 
     methods: Mapping[str, str]  # name -> effect, METADATA or LOCAL
     attributes: Mapping[str, str]  # name -> OTHER (a part of the object, fetched by a step) or METADATA
@@ -82,7 +80,7 @@ class Function:
 
 
 class Allowed:
-    """The lists of some libraries, resolved against what is installed. Loading one imports that library."""
+    """The lists of some libraries, resolved to the installed objects. Loading a list imports its library."""
 
     def __init__(self, libraries: Iterable[str] = ()) -> None:
         self._functions: dict[str, Function] = {}
@@ -97,7 +95,7 @@ class Allowed:
 
     @classmethod
     def installed(cls) -> Allowed:
-        """The lists of all libraries that are installed."""
+        """Return the lists of all installed libraries. Raise ExtensionFailed."""
         allowed = cls()
         for library in libraries():
             try:
@@ -110,16 +108,16 @@ class Allowed:
 
     @property
     def classes(self) -> list[type]:
-        """Those that the lists name."""
+        """The classes that the loaded lists name."""
         return list(self._members)
 
     def load(self, library: str) -> None:
-        """Add the list of one of `libraries`. Names that the installed version lacks are left out.
+        """Add the list of one of `libraries`. Names that the installed version lacks are skipped.
 
         Raises:
             LookupError: there is no such list.
             ImportError: the library is not installed.
-            ExtensionFailed: a list of another package names what is not its library's own.
+            ExtensionFailed: a list of another package names an object that is not its library's own.
         """
         if library in self._loaded:
             return
@@ -154,38 +152,38 @@ class Allowed:
     # -- functions and constants -----------------------------------------------------------------------------
 
     def function(self, name: str) -> Function:
-        """Raises OperationRefused."""
+        """Return the function of that name; raise OperationRefused if no list has it."""
         try:
             return self._functions[name]
         except (KeyError, TypeError):
             raise OperationRefused(f"{name} is in no list of what may be called on private data") from None
 
     def has_members(self, name: str) -> bool:
-        """Whether functions of something by this name may be called, as of `scipy.stats.norm`."""
+        """Say if any function below this path may be called, such as one of `scipy.stats.norm`."""
         return any(full.startswith(f"{name}.") for full in self._functions)
 
     def functions(self) -> Iterable[Function]:
-        """All that may be called."""
+        """Return all functions that may be called."""
         return self._functions.values()
 
     def name_of(self, function: Any) -> str | None:
-        """What a function or class is called on the wire; None: it may not be called."""
+        """Return the wire name of a function or class; None if it may not be called."""
         try:
             return self._names.get(function)
         except TypeError:  # cannot be hashed, so it is none
             return None
 
     def constant(self, name: str) -> Any:
-        """Raises OperationRefused."""
+        """Return the constant of that name; raise OperationRefused if no list has it."""
         try:
             return self._constants[name]
         except (KeyError, TypeError):
             raise OperationRefused(f"{name} is in no list of what may be given as an argument") from None
 
     def constant_name(self, constant: Any) -> str | None:
-        """What a constant, such as `numpy.float32`, is called on the wire; None: it is in no list.
+        """Return the wire name of a constant such as `numpy.float32`; None if no list has it.
 
-        `array.dtype` is called as its item type is, where that says it all.
+        A NumPy dtype without further parameters has the name of its item type.
         """
         name = self._constant_names.get(id(constant))
         if name is None and type(constant).__module__ == "numpy.dtypes" and constant.isbuiltin == 1:
@@ -195,29 +193,28 @@ class Allowed:
     # -- methods and attributes ------------------------------------------------------------------------------
 
     def method(self, class_: type, name: str) -> str | None:
-        """The effect of a method of objects of this class, METADATA or LOCAL; None: it may not be called."""
+        """Return the effect of a method of this class, METADATA or LOCAL; None if it may not be called."""
         return self._of(class_).methods.get(name)
 
     def attribute(self, class_: type, name: str) -> str | None:
-        """OTHER or METADATA; None: it may not be read."""
+        """Return OTHER or METADATA for an attribute of this class; None if it may not be read."""
         return self._of(class_).attributes.get(name)
 
     def settable(self, class_: type, name: str) -> bool:
-        """Whether an attribute may be set."""
         return name in self._of(class_).settable
 
     def draws(self, class_: type, name: str) -> bool:
-        """Whether a method may draw from a generator of random numbers that the whole process shares."""
+        """Say if a method may draw from the random number generator that the whole process shares."""
         return name in self._of(class_).random
 
     def names(self, class_: type) -> list[str]:
-        """The methods and attributes that objects of this class have here, for completion."""
+        """Return the methods and attributes that an object of this class has here, for completion."""
         members = self._of(class_)
         found = {*members.attributes, *(name for name in members.methods if hasattr(class_, name))}
         return sorted(name for name in found if not name.startswith("__"))
 
     def _of(self, class_: type) -> Members:
-        """What the lists say of a class and its bases; the first that names something decides."""
+        """Merge the lists of a class and its bases; a subclass overrides its bases."""
         merged = self._merged.get(class_)
         if merged is None:
             bases = [self._members[base] for base in reversed(class_.__mro__) if base in self._members]
@@ -231,7 +228,10 @@ class Allowed:
 
 
 def _check_own(full: str, known: str) -> None:
-    """What a list calls `full` is called `known` by the list that was loaded first."""
+    """Raise ExtensionFailed if another package's list and a second list name one object.
+
+    `full` is its name in the list being loaded, `known` its name in the list that was loaded first.
+    """
     for name, other in ((full, known), (known, full)):
         extension = registered().get(name.partition(".")[0])
         if extension is not None and other.partition(".")[0] != extension.name:
@@ -246,9 +246,7 @@ def _check_class(library: str, class_: type) -> None:
 
 @functools.cache
 def read_list(library: str) -> dict[str, Any]:
-    """The list of one of `libraries`, as its file has it; read once, and not to be changed. Raises
-    ExtensionFailed.
-    """
+    """Return the parsed list of one of `libraries`, cached; do not change it. Raise ExtensionFailed."""
     if (extension := registered().get(library)) is not None:
         return _read_other(extension)
     text = importlib.resources.files("duetlink.compute.operations") / "lists" / f"{library}.toml"
@@ -268,7 +266,7 @@ def _read_other(extension: Extension) -> dict[str, Any]:
 
 
 def _resolve(path: str) -> Any:
-    """What a dotted path of a list leads to; None where this version has no such thing."""
+    """Return the object at a dotted path; None if the installed version has none."""
     module, _, rest = path.partition(".")
     found = importlib.import_module(module)
     for step in rest.split("."):

@@ -1,7 +1,8 @@
-"""Functions that are given as arguments: which operations take some, and under which names pandas finds them.
+"""Checks functions passed as arguments, and the names by which pandas would find some.
 
-`frame.agg("save")` is `numpy.save(frame)` to pandas, and `frame.apply("to_pickle", path=…)` a method of the
-frame. So a name has to be in a table, and a function is handed nothing that was not looked at.
+To pandas, `frame.agg("save")` means `numpy.save(frame)`, and `frame.apply("to_pickle", path=…)` calls a
+method of the frame. So such a name must be in a table of `lists/guards.toml`, and a function gets no
+unchecked argument.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MOST_DEPTH = 10
 def check_functions(
     operation: str, plan: ArgumentRules, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
-    """Raise OperationRefused where a function, or the name of one, is given and may not be."""
+    """Raise OperationRefused if a function, or the name of one, is passed where it is not allowed."""
     given = [*_functions(arguments, 0), *_functions(keywords, 0)]
     if (
         given
@@ -57,14 +58,14 @@ def check_functions(
 
 
 def is_function(value: Any) -> bool:
-    """Whether something is to be called: a function of any kind, or a class that is no type of items."""
+    """Say if a value is there to be called: a function of any kind, or a class that is no item type."""
     if isinstance(value, type):
         return not _is_item_type(value)
     return callable(value) and type(value).__module__.partition(".")[0] not in _LIBRARIES_WITH_CALLABLES
 
 
 def _functions(argument: Any, depth: int) -> Iterator[Any]:
-    """The functions, and the classes that are no item types, in an argument."""
+    """Yield the functions, and the classes that are no item types, in an argument."""
     if depth > _MOST_DEPTH:
         raise OperationRefused("an argument is nested too deeply")
     if isinstance(argument, (tuple, list)):
@@ -91,7 +92,9 @@ def _check_name(operation: str, name: str) -> None:
 
 
 def _check_handed_on(operation: str, function: Any, keywords: Mapping[str, Any]) -> None:
-    """What is no parameter of the operation itself would be one of the function that it calls."""
+    """Check keywords that are no parameters of the operation: pandas passes them to the function that
+    it calls.
+    """
     for key, value in keywords.items():
         if function is None and operation in (".agg", ".aggregate"):  # agg(price=("cost", "sum"))
             found = getattr(value, "aggfunc", value[1] if type(value) is tuple and len(value) == 2 else value)
@@ -104,7 +107,7 @@ def _check_handed_on(operation: str, function: Any, keywords: Mapping[str, Any])
 
 
 def _texts(operation: str, function: Any) -> Iterator[str]:
-    """The names in what pandas takes for functions; refuses what is none of the usual forms."""
+    """Yield the function names in an argument that pandas takes for functions; refuse unusual forms of it."""
     kind = type(function)
     if function is None or isinstance(function, type) or is_function(function):
         return
@@ -132,13 +135,13 @@ def _library(function: Any) -> str:
 
 @functools.cache
 def function_table(name: str) -> frozenset[str]:
-    """A table of functions in `lists/guards.toml`."""
+    """Return a table of functions of `lists/guards.toml`."""
     return frozenset(read_list("guards")["functions"][name])
 
 
 @functools.cache
 def _changing() -> frozenset[str]:
-    """The bare names of all functions that change an argument."""
+    """Return the bare names of all functions that change an argument."""
     found: set[str] = set()
     for library in libraries():
         found.update(name.rpartition(".")[2] for name in read_list(library)["functions"].get(IN_PLACE, ()))

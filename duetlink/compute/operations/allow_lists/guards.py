@@ -1,8 +1,8 @@
-"""What the lists alone do not settle: arguments by which a harmless function would do harm.
+"""Guards: checks of arguments, for functions that would do harm with some of them.
 
-Both sides look before they call: the scientist's, so that the refusal comes at once, and the room, so that
-it holds. Most rules are a table, `lists/guards.toml`, to be read; here is how they are applied, and what more
-is needed. Functions as arguments are in `callbacks.py`.
+Both sides check before they call: the scientist's side so that a refusal is immediate, the room so that it is
+binding. Most rules are in a table made to be read, `lists/guards.toml`. This file applies them and adds
+checks that a table cannot express. `callbacks.py` checks functions passed as arguments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SPECIAL |= {name for key in ("bare", "by_name", "hand_on") for name in _FUNCTIO
 
 
 def check(operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Refuse an operation of the lists for what it is given. Of a method the first argument is what it is of.
+    """Refuse an operation of the lists for its arguments. The first argument of a method is its object.
 
     Raises:
         OperationRefused: the message says why, and what to do instead.
@@ -62,7 +62,9 @@ _looked_at: dict[type, bool] = {}
 
 
 def _is_looked_at(kind: type, example: Any) -> bool:
-    """Whether more than the class of such an object matters: not of numbers, arrays, frames, models."""
+    """Say if more than the class of such an argument matters; for numbers, arrays, frames and models
+    it does not.
+    """
     if issubclass(kind, (str, bytes, type, *_CONTAINERS)) or kind.__name__ == "device":
         return True
     return is_function(example) or _is_bare_column(kind) or _is_module(kind)
@@ -124,7 +126,7 @@ def _check_item_type(operation: str, value: Any) -> None:
 
 
 def _named(value: Any) -> Iterator[tuple[str, Any]]:
-    """What dicts have under texts, at any depth: each of several candidates by itself."""
+    """Yield the values under text keys of dicts, at any depth; of a list of candidates, each one."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if isinstance(key, str):
@@ -173,7 +175,7 @@ def _check_tensors(operation: str, arguments: Sequence[Any], keywords: Mapping[s
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts in arguments, whose depth is known to be bounded."""
+    """Yield all texts in arguments, whose depth is known to be bounded."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -185,7 +187,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _are_lists(operands: Sequence[Any]) -> bool:
-    """Whether lists and single values are all that there is: with an array, an operation is one on arrays."""
+    """Say if the operands are only lists and single values; with an array, the operation is one on arrays."""
     containers = [operand for operand in operands if isinstance(operand, _CONTAINERS)]
     others = [type(operand) for operand in operands if not isinstance(operand, _CONTAINERS)]
     return bool(containers) and all(
@@ -200,5 +202,5 @@ def _is_module(kind: type) -> bool:
 
 
 def _is_bare_column(kind: type) -> bool:
-    """Whether it is an array of pandas that a frame, and every copy of it, may look at."""
+    """Say if the type is a pandas array, whose memory a frame and all its copies may share."""
     return any(base.__name__ == "ExtensionArray" for base in kind.__mro__)

@@ -1,4 +1,4 @@
-"""What the parameters of an operation are called, so that an argument by position is seen as one by name."""
+"""The parameter names of operations, so that a positional argument is checked as the keyword of that name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ _NAMED = (*_POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
 
 
 class Parameters(NamedTuple):
-    """The names of what may be given by position, a method's object first; and of all that has a name."""
+    """The names of positional parameters, starting with a method's object, and of all parameters with
+    a name.
+    """
 
     positional: Sequence[str] = ()
     named: frozenset[str] = frozenset()
 
 
 def parameters(operation: str, kind: type) -> Parameters:
-    """Of an operation whose first argument is a `kind`; nothing where nobody tells."""
+    """Return the parameters of an operation whose first argument is a `kind`; empty if no signature
+    is known.
+    """
     known = read_list("guards")["positions"].get(library_of(operation, kind), {})
     function = getattr(kind, operation[1:], None) if operation[0] == "." else _listed(operation)
     names = known.get(operation)
@@ -47,7 +51,7 @@ def parameters(operation: str, kind: type) -> Parameters:
 
 
 def library_of(operation: str, kind: type) -> str:
-    """Whose an operation is: of a method, the first library that a base of `kind` comes from."""
+    """Return the library of an operation; for a method, the first library that defines a base of `kind`."""
     if operation[0] not in ".@":
         return operation.partition(".")[0]
     modules = (base.__module__.partition(".")[0] for base in kind.__mro__)
@@ -59,7 +63,7 @@ def _is_ufunc(function: Any) -> bool:
 
 
 def _listed(operation: str) -> Any:
-    """A function of the lists, where it is; nothing is imported by a peer's word."""
+    """Return a listed function if its module is loaded. A name from a peer imports nothing."""
     if operation not in _names():
         return None
     module, _, rest = operation.partition(".")

@@ -1,4 +1,4 @@
-"""The rules of `lists/guards.toml` that are for one operation: which arguments it is refused with."""
+"""The rules of `lists/guards.toml` for one operation: the arguments with which it is refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ITEM_TYPES = frozenset({"dtype", "dtypes"})  # parameters that say of what type 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What may be given for a parameter, beside None."""
+    """The values that a parameter may have; None is always allowed."""
 
     harmless: tuple[Any, ...]
     never: tuple[str, ...]  # "empty", or "text" at any depth; if none, only what is harmless may be given
@@ -35,7 +35,7 @@ class Rule:
 
 
 def _holds_text(value: Any) -> bool:
-    """Whether it is a text, or may hold one: in a container, or in an array of items that are no numbers."""
+    """Say if a value is a text or may contain one: in a container, or in an array of non-numeric items."""
     if isinstance(value, (str, bytes)):
         return True
     if isinstance(value, Mapping):
@@ -50,7 +50,7 @@ def _holds_text(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentRules:
-    """What is looked at in the arguments of an operation."""
+    """The checks of one operation's arguments."""
 
     library: str
     names: Sequence[str]  # of what is given by position
@@ -63,7 +63,7 @@ class ArgumentRules:
 
 @functools.cache
 def plan_of(operation: str, kind: type) -> ArgumentRules:
-    """The rules for an operation of the lists whose first argument is a `kind`."""
+    """Return the rules for an operation of the lists whose first argument is a `kind`."""
     tables = read_list("guards")
     library = library_of(operation, kind)
     places = {operation, library}

@@ -1,7 +1,7 @@
-"""Settings of libraries under which a step was done: they change what comes of it, and stand in no argument.
+"""Settings of libraries that change the result of a step and are no argument of it.
 
-They are written as `{"autocast": "bfloat16", "dtype": "float64", "output": "pandas"}`, in this order: on the
-CPU torch works in another type of items; what torch makes of no type is of this one; scikit-learn's
+They are written as `{"autocast": "bfloat16", "dtype": "float64", "output": "pandas"}`, in this order.
+`autocast`: torch computes in this dtype on the CPU. `dtype`: torch's default dtype. `output`: scikit-learn's
 transformers return frames.
 """
 
@@ -26,20 +26,20 @@ _WORDS = {
 
 
 def settings_of(told: Any) -> Settings | None:
-    """What JSON tells; None: these are none."""
+    """Validate settings from JSON; None if they are malformed."""
     if type(told) is dict and all(told[name] in _VALUES.get(name, ()) for name in told):
         return tuple(sorted(told.items()))
     return None
 
 
 def words_of(settings: Settings) -> list[str]:
-    """What a reader is told."""
+    """Return the comments that tell a reader of the code about the settings."""
     return [_WORDS[name].format(value) for name, value in settings]
 
 
 @contextlib.contextmanager
 def under(settings: Settings) -> Iterator[None]:
-    """Work with these settings. Those that are not named stay as they are."""
+    """Apply these settings within a block. Other settings keep their values."""
     with contextlib.ExitStack() as stack:
         for name, value in settings:
             if name == "output":

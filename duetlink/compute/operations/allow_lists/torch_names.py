@@ -1,8 +1,8 @@
-"""What torch's functions are called on the wire, as `__torch_function__` hands them over.
+"""Maps the functions that `__torch_function__` receives to their wire names.
 
-Theory. What is called `torch.relu` comes as a builtin of a class that nobody sees, `x.add_` as a descriptor
-of `TensorBase`, `x.grad` as the `__get__` of a property, `x[0]` as a slot. Functions are found by themselves,
-the others by their names, each where the list of torch has them.
+Theory. torch passes `torch.relu` as a builtin of a hidden class, `x.add_` as a descriptor of `TensorBase`,
+`x.grad` as the `__get__` of a property, and `x[0]` as a slot. Functions are looked up by identity, the others
+by name, each where the list of torch has them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ METADATA_NAMES = _metadata_names()  # what the mock answers, and nobody records
 
 
 def name_of_torch(function: Callable[..., Any]) -> str | None:
-    """The wire's name of what `__torch_function__` is given: `torch.nn.functional.linear`, `.add_`,
-    `operator.getitem`, `@grad`, `@=grad`. None: it may not be done with private data, or would tell a value
-    here, such as `item` and `bool`.
+    """Return the wire name of a function that `__torch_function__` receives; None if it is refused.
+
+    Names are `torch.nn.functional.linear`, `.add_`, `operator.getitem`, `@grad`, `@=grad`. Functions that
+    would reveal a value here, such as `item` and `bool`, are refused too.
     """
     try:
         return _known[function]
