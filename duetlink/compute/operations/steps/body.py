@@ -1,4 +1,4 @@
-"""A program as bytes: what travels, and what is mapped into the process that runs it.
+"""The bytes of a program, as it is sent, and as it is mapped into the process that runs it.
 
     8 bytes   MAGIC
     8 bytes   length of the header, little-endian
@@ -7,13 +7,13 @@
     values    each begins at a multiple of 64 bytes from the start; zeros are in between
 
 A step is `[operation, arguments]`, `[operation, arguments, keywords]` or `[operation, arguments, keywords,
-modes]`. The number of its result is its place, from 1 on, and an argument `[n]` names the result of an
-earlier step. `asset` has `[name, revision]`, `value` has `[index]` into the values of the header; all else is
-as in `program.py`. The modes are a JSON object of
+modes]`. The number of its result is its position, from 1 on, and an argument `[n]` names the result of an
+earlier step. `asset` has `[name, revision]`, `value` has `[index]` into the values of the header; everything
+else is as in `program.py`. The modes are a JSON object of
 
     "grad": false           torch records no gradients in this step
-    "draw": [seed, k]       it is the k-th step, from 0 on, that may draw random numbers since the program has
-                            set this seed; null: it has set none
+    "draw": [seed, k]       it is the k-th step, from 0 on, that may draw random numbers since the program
+                            set this seed; null: the program has set none
     "settings": {…}         of libraries, see `settings.py`
 """
 
@@ -48,14 +48,14 @@ Raw = list[Any]  # a step, as JSON has it
 
 
 class Words(NamedTuple):
-    """What the sender says of a value. Nothing depends on it."""
+    """The sender's description of a value. Nothing depends on it."""
 
     kind: str
     detail: str
 
 
 class Body(NamedTuple):
-    """A program. Its values are views of the bytes that it was read from."""
+    """A parsed program. Its values are views of the bytes that it was read from."""
 
     target: int  # the number of the result that is asked for
     steps: list[Any]  # as JSON; `step_of` reads one
@@ -64,14 +64,14 @@ class Body(NamedTuple):
 
 
 class StepSeeds(NamedTuple):
-    """Which random numbers a step gets."""
+    """The source of a step's random numbers: the last seed, and the number of draws since it was set."""
 
     seed: int | None
     number: int
 
 
 class BodyStep(NamedTuple):
-    """One step. What its operation and its arguments name has not been looked up."""
+    """One parsed step. The names of its operation and arguments have not been looked up."""
 
     operation: str
     arguments: list[Any]
@@ -84,8 +84,9 @@ class BodyStep(NamedTuple):
 def write(
     target: int, steps: bytes, values: Sequence[memoryview | bytes] = (), words: Sequence[Words] = ()
 ) -> tuple[list[memoryview | bytes], int]:
-    """A body as pieces, one behind the other, with its size in bytes. `steps` is what `steps_text` makes. The
-    values are not copied; `words` are theirs, or none.
+    """Return a body as pieces, in order, and its size in bytes.
+
+    `steps` comes from `steps_text`. Values are not copied; `words` describe them, and may be fewer.
     """
     sizes = [memoryview(value).nbytes for value in values]
     described = [*words, *[Words("", "")] * (len(sizes) - len(words))]
@@ -101,12 +102,12 @@ def write(
 
 
 def steps_text(steps: Sequence[Any]) -> bytes:
-    """The one form of these steps as bytes."""
+    """Return the canonical bytes of steps."""
     return _json(steps)
 
 
 def read(body: memoryview) -> Body:
-    """The program in `body`, which must hold nothing else.
+    """Parse a program; `body` must contain nothing else.
 
     Raises:
         LimitExceeded: it has too many steps or values, or they have too many parts.
@@ -140,7 +141,7 @@ _NO_KEYWORDS: dict[str, Any] = {}
 
 
 def step_of(raw: Any) -> BodyStep:
-    """One step of a body. Raises RemoteProtocolError."""
+    """Parse one step of a body. Raise RemoteProtocolError if it is malformed."""
     if type(raw) is list and 2 <= len(raw) <= 4:
         operation, arguments = raw[:2]
         keywords = raw[2] if len(raw) > 2 else _NO_KEYWORDS
@@ -184,7 +185,7 @@ def _header(header: Any) -> tuple[int, int, list[Any]]:
 
 
 def _values(body: memoryview, position: int, table: list[Any]) -> tuple[list[memoryview], list[Words]]:
-    """The values behind the steps, which end at `position`."""
+    """Return the values, and their descriptions. They follow the steps, which end at `position`."""
     values: list[memoryview] = []
     words: list[Words] = []
     for entry in table:
@@ -211,7 +212,7 @@ def _values(body: memoryview, position: int, table: list[Any]) -> tuple[list[mem
 
 
 def _parsed(text: memoryview, what: str, most: int) -> Any:
-    """`most` is how many steps or values it may tell of."""
+    """Parse JSON that holds at most `most` steps or values."""
     _check_parts(text, what, most)
     try:
         return json.loads(bytes(text))  # Python's own reader: a constant may be infinite or NaN
@@ -220,8 +221,9 @@ def _parsed(text: memoryview, what: str, most: int) -> Any:
 
 
 def _check_parts(text: memoryview, what: str, most: int) -> None:
-    """Raises LimitExceeded: what it holds would take far more memory and time than its bytes. What stands in
-    quotes is counted, too, which only an immense text gets near the limit with.
+    """Raise LimitExceeded if the parsed text would take far more memory and time than its bytes.
+
+    Brackets and commas within strings are counted as well; only a very large text reaches the limit by them.
     """
     brackets = commas = 0
     for start in range(0, len(text), _COUNTED_BYTES):

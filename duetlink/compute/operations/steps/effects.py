@@ -1,4 +1,4 @@
-"""What operations do, by the lists alone: for who reads a program and has neither its objects nor the
+"""The effects of operations from the lists alone, for a process without the program's objects and
 libraries.
 """
 
@@ -27,8 +27,9 @@ _WORST = (ELEMENTWISE, AGGREGATE, OTHER, BACKWARD, IN_PLACE)
 
 
 def worst_effect(operation: str) -> str:
-    """The effect of a function; of a method, the worst that a class gives it. What is in no list, which the
-    room refuses, counts as IN_PLACE.
+    """Return the effect of a function; for a method, the worst effect that any class gives it.
+
+    An operation in no list, which the room refuses, counts as IN_PLACE.
     """
     if operation.startswith("@="):
         return IN_PLACE
@@ -38,16 +39,17 @@ def worst_effect(operation: str) -> str:
 
 
 def is_listed(operation: str) -> bool:
-    """Whether a list has an operation, by its name on the wire: a function, or what any class has. The room
-    may still refuse it for the object that is there, and then it says that the step has failed.
+    """Say if a list has an operation, by its wire name: a function, or a member of any class.
+
+    The room may still refuse it for the actual object; then the step fails.
     """
     return operation in _listed()
 
 
 @functools.cache
 def may_draw(operation: str) -> bool:
-    """Whether an operation may draw random numbers from a generator that is not its argument, for some class
-    of objects; by its name on the wire.
+    """Say if an operation may draw random numbers from a generator that is no argument, for some
+    class of objects.
     """
     return operation in _drawing(libraries()) or (
         operation.startswith("torch.nn.") and operation.removeprefix("torch.nn.")[:1].isupper()
@@ -67,8 +69,10 @@ def _drawing(of: tuple[str, ...]) -> frozenset[str]:
 
 
 def check_lists() -> None:
-    """Raise ExtensionFailed where a list of another package changes what is said of a method of ours: methods
-    are read by their names, before it is known of which class an object is.
+    """Raise ExtensionFailed if another package's list gives a method of ours a worse effect, or calls it
+    random.
+
+    A program is read by the names of its methods, before the classes of its objects are known.
     """
     if not registered():
         return

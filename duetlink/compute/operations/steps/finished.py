@@ -1,4 +1,4 @@
-"""What a step has made, as it is kept: the same on both sides."""
+"""Converts the result of a step to the form that both sides keep."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 
 def finished(made: Any) -> Any:
-    """Nothing that is used up as it is looked at: how much is left of it would tell what was found in it. And
-    no dict of pandas' own, which differs from one in how it is printed.
+    """Return a list for an iterator, and a dict for pandas' PrettyDict; return other objects unchanged.
+
+    An iterator is used up by reading it, so its remaining length would reveal what a step found in it. A
+    PrettyDict is printed differently from a dict.
     """
     if type(made).__name__ == "PrettyDict":
         return dict(made)

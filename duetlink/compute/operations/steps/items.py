@@ -1,7 +1,7 @@
-"""What an array of objects may hold: values that never change.
+"""Checks that an array of objects holds only immutable values.
 
-A column of arrays would make a lie of every list: its copy is new memory, and holds the same arrays. Whoever
-wrote into one of them would write into all, and nothing that is known of the steps would tell.
+With arrays as items, the effects in the lists would be wrong: a copy of such a column is new memory, yet
+holds the same arrays. A write into one of them would change all copies, and no recorded step would show it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ _MOST_DEPTH = 10
 
 
 def check_items(operation: str, value: Any) -> None:
-    """Refuse what an operation made, or changed, if its items are arrays, tensors, frames or other objects.
+    """Refuse an object that an operation made or changed if its items are arrays, tensors, frames or other
+    objects.
 
-    Costs a look at the type of each item, for columns of objects only.
+    The type of each item is read, in columns of objects only.
 
     Raises:
-        OperationRefused: they are.
+        OperationRefused: an item is mutable.
     """
     for column in _columns_of_objects(value):
         found = _changeable(column, 0)
@@ -63,12 +64,12 @@ def _columns_of_objects(value: Any) -> Iterable[Iterable[Any]]:
 
 
 def _labels(value: Any, name: str) -> Any:
-    """The labels of the rows or columns of a frame or series; they may be objects, too."""
+    """Return the row or column labels of a frame or series; they may be objects, too."""
     return getattr(value, name, None) if type(value).__name__ in ("DataFrame", "Series") else None
 
 
 def _changeable(items: Iterable[Any], depth: int) -> str | None:
-    """The name of a type of items that may change; None: there is none."""
+    """Return the name of a mutable type among the items; None if there is none."""
     for kind in set(map(type, items)):
         if kind in _VALUES or _never_changes(kind):
             continue

@@ -1,4 +1,6 @@
-"""What steps do to objects that others may look at: all that a trace wants to know of an operation."""
+"""The kinds of steps: their effect on objects that other results may share. A trace needs to know
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ _TEACHING = frozenset((".requires_grad_", "@=requires_grad"))
 
 
 def kind_by_name(operation: str, effects: Callable[[str], str]) -> int:
-    """What an operation does, whatever it is given."""
+    """Return the kind of an operation, for any arguments."""
     effect = effects(operation)
     if operation[0] not in ".@" and "seed" in operation.rpartition(".")[2]:
         return EVERYWHERE
@@ -58,12 +60,12 @@ def kind_by_name(operation: str, effects: Callable[[str], str]) -> int:
 
 
 def writes(keywords: Mapping[str, Any]) -> bool:
-    """Whether a step writes into one of its arguments by what it is given by name."""
+    """Say if a keyword, such as `out`, makes the step write into an argument."""
     return any(keywords[name] not in (None, False) for name in _WRITING & keywords.keys())
 
 
 def teaches(operation: str, keywords: Mapping[str, Any]) -> bool:
-    """Whether a gradient may lead to what a step has made or changed, since it makes parameters of it."""
+    """Say if a step makes parameters, so that gradients may be computed for its result or its argument."""
     if operation.startswith("torch.nn."):
         return not operation.startswith("torch.nn.functional.")
     return operation in _TEACHING or "requires_grad" in keywords

@@ -1,4 +1,4 @@
-"""Numbers in classes that only ever merge, with the time of each merge: so they can be seen as they were."""
+"""Disjoint classes of numbers that only merge. Each merge has a time, so earlier states can be queried."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ NOW = (1 << 31) - 1
 class Partition:
     """A disjoint-set forest whose links carry a time.
 
-    A class is attached to a larger one and no path is ever shortened, so a walk to the root takes at most
-    log2(n) links, times only grow along it, and the classes of an earlier time are those of the links before
-    it.
+    A class is attached to the larger one, and paths are never compressed. So a walk to the root takes at most
+    log2(n) links, times increase along it, and the classes at an earlier time are those of the links made
+    before.
     """
 
     __slots__ = ("_size", "attached", "parent", "when")
@@ -29,24 +29,26 @@ class Partition:
 
     @property
     def held_bytes(self) -> int:
-        """The memory that it takes."""
+        """The memory of the forest, in bytes."""
         return sum(map(sys.getsizeof, (self.parent, self.when, self._size, self.attached)))
 
     def extend(self, count: int) -> None:
-        """So many new numbers, each in a class of its own."""
+        """Add `count` numbers, each in a class of its own."""
         self.parent.extend(array("i", [-1]) * count)
         self.when.extend(array("i", [NOW]) * count)
         self._size.extend(array("i", [1]) * count)
 
     def find(self, number: int, before: int = NOW) -> int:
-        """What stands for the class of `number`, by the merges before that time."""
+        """Return the root of a number's class, by the merges before that time."""
         parent, when = self.parent, self.when
         while when[number] < before:  # a root has NOW
             number = parent[number]
         return number
 
     def merge(self, one: int, other: int, time: int) -> int:
-        """Let two classes be one from `time` on, which never goes back; returns what stands for it."""
+        """Merge two classes from `time` on and return the root. Times of successive calls must not
+        decrease.
+        """
         one, other = self.find(one), self.find(other)
         if one == other:
             return one

@@ -1,8 +1,8 @@
-"""Which preparations a result went through, from its slice: what a policy may ask for by `prep`.
+"""Finds the preparations that a result went through, from its slice: what a policy tests with `prep`.
 
-Theory. An asset that is used otherwise than as the frame of a preparation counts as unprepared, wherever the
-slice says so; and each preparation counts, also one that has failed, or is of what the peer sent. So
-whatever a peer adds can add to what is found, and hides nothing of it.
+Theory. An asset counts as unprepared as soon as one step of the slice uses it other than as the frame of a
+preparation. Every preparation counts, even one that failed or that prepared a value of the peer's. So a peer
+can add steps to get more entries, but no step hides an entry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST = 100  # preparations that are read, each of up to 1 MiB; more leave the r
 
 
 def preparations_of(found: Slice) -> tuple[str, ...]:
-    """Digests of all preparations, sorted, UNPREPARED first; empty where it is made from no asset."""
+    """Return the sorted digests of all preparations, UNPREPARED first; empty if no asset was used."""
     assets = {
         result
         for shape, result in zip(found.steps, found.results, strict=True)
@@ -48,7 +48,9 @@ def preparations_of(found: Slice) -> tuple[str, ...]:
 
 
 def _digest(shape: Shape) -> str:
-    """Of the preparation of a step `prepare(frame, spec)`, as the room reads it."""
+    """Return the digest of the preparation in a step `prepare(frame, spec)`; UNPREPARED if the spec
+    is malformed.
+    """
     arguments: Sequence[object] = shape.arguments
     if len(arguments) != 2 or shape.keywords or arguments[0] != [0] or type(arguments[1]) is not str:
         return UNPREPARED

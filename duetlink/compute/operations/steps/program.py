@@ -1,15 +1,14 @@
-"""Steps as JSON, as they are recorded and as they travel. See `allowed.py` for what a step may do.
+"""Steps as JSON, as they are recorded and sent. See `allowed.py` for the operations.
 
 A recorded step is a list `[id, operation, arguments]` or `[id, operation, arguments, keywords]`. `id` names
-the result from then on, or is 0 where nobody wants it. Beside the operations of the lists there are
+the result in later steps, or is 0 if no one needs it. Apart from the operations of the lists there are
 
     asset   [name, revision]      the object that the owner shares under that name
-    value   [index]               one of the scientist's values that are beside the steps, by its place
+    value   [index]               one of the values that the scientist sends with the steps, by its index
     drop    [id, …]               these results are not needed any more
-    grad    [true or false]       whether torch records gradients from here on
+    grad    [true or false]       torch records gradients from here on, or does not
 
-Arguments are JSON's own numbers, texts, `true`, `false` and `null`, or lists whose first item says what they
-are:
+Arguments are JSON's own numbers, texts, `true`, `false` and `null`, or lists whose first item is a tag:
 
     [7]                           the result 7
     ["t", …] ["l", …] ["d", …]    a tuple, a list, a dict as key, value, key, value, …
@@ -19,11 +18,10 @@ are:
     ["c", name]                   a constant of the lists, such as numpy.float32
     ["f", name]                   a function of the lists
 
-A recorded step may have two items more: 0 where an operation that may draw random numbers draws none, else 1;
-and the settings of libraries under which it is done, as in `settings.py`.
+A recorded step may have two more items: 0 if an operation that may draw random numbers draws none here, else
+1; and the settings of libraries under which it was done, as in `settings.py`.
 
-The steps of a program that is asked for have no ids, and neither drop nor grad nor seeds among them: see
-`body.py`.
+The steps of a requested program have no ids, and contain neither drop nor grad nor seeds: see `body.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ Argument = Any  # JSON, as above
 
 
 class Step(NamedTuple):
-    """One step."""
+    """One recorded step."""
 
     id: int  # of its result; 0: nobody wants it
     operation: str
@@ -54,7 +52,7 @@ class Step(NamedTuple):
 
 
 def references(step: Step | BodyStep) -> list[int]:
-    """The results that a step's arguments name, in order. Raises RemoteProtocolError for what is none."""
+    """Return the ids that a step's arguments name, in order. Raise RemoteProtocolError if it is malformed."""
     found: list[int] = []
 
     def look(argument: Argument, depth: int) -> None:
@@ -83,10 +81,10 @@ def decode(
     function: Callable[[str], Any],
     depth: int = 0,
 ) -> Any:
-    """The object that an argument stands for. The callables look up what it names, and may raise.
+    """Return the object that an argument stands for. The callables look up the names in it, and may raise.
 
     Raises:
-        RemoteProtocolError: it is no argument.
+        RemoteProtocolError: the argument is malformed.
     """
     if type(argument) is not list:
         if type(argument) is dict:

@@ -1,18 +1,19 @@
-"""The backward slice of a result: the steps that it may have been made by, and no more than must be.
+"""The backward slice of a result: the steps that it may depend on, and as few others as possible.
 
-Theory (Weiser 1984, with classes of results in place of variables). From the last step to the first it is
-kept which results are needed. A step is taken if its result is needed, or if it changes what a needed one may
-share memory with *at that time*; then its arguments are needed. So what is written into a view, before the
-whole is read, is found, and what is written afterwards is not. Links of `sharing` are undone on the way, and
-`count` has how many needed results are below a node, so that a class is asked in log(n) steps.
+Theory (Weiser 1984, with classes of results in place of variables). The search goes from the last step to the
+first and keeps the set of needed results. A step is taken if its result is needed, or if it changes an object
+that a needed result may share memory with *at that time*; then its arguments are needed as well. So a write
+into a view before the whole is read is found, and a later write is not. The links of `sharing` are undone on
+the way. `count` holds the number of needed results below a node, so a class is tested in log(n) steps.
 
-Gradients are memory that many results share without being written to by name. A backward step is taken if a
-needed result's gradient may be read, that is, if a step that was taken does more with a result of the same
-graph than to make something fresh of it; or if what is needed may be such a gradient, which was read before,
-and to which it adds. It reads what the graph has saved, and torch does not notice each change of that: so all
-that changes something in the graph before it is taken, too, and all that changes the data that went in.
+Gradients are memory that many results share without being written to by name. A backward step is taken in two
+cases. First, a needed result's gradient may be read: a step that was taken uses a result of the same graph
+for more than making something fresh. Second, a needed result may itself be such a gradient, read earlier, to
+which the backward step adds. A backward step reads the tensors that the graph has saved, and torch does not
+notice every change of them. So all steps that change an object of the graph before it are taken, too, and all
+that change the data that went in.
 
-Steps are looked at once each, without recursion; a million take about a second.
+Each step is visited once, without recursion; 1,000,000 steps take about 1 s.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from duetlink.compute.operations.steps.trace import LoggedValue, Shape, Trace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """Steps in order. Results have numbers from 1, by their first appearance, so that ids are of no matter; 0
-    is none.
+    """Steps in order. Results are numbered from 1 in the order of their first use, so ids do not
+    matter; 0 is none.
     """
 
     shapes: Sequence[Shape]  # each once, by its first appearance
@@ -50,7 +51,7 @@ class Slice:
 
     @property
     def target(self) -> int:
-        """The result that is asked for; of several, the first."""
+        """The requested result; the first one if there are several."""
         return self.targets[0]
 
     def __len__(self) -> int:
@@ -58,7 +59,7 @@ class Slice:
 
 
 def slice_of(trace: Trace, *targets: int) -> Slice:
-    """What makes these nodes. Raises LookupError: no step makes one of them."""
+    """Return the slice of these nodes. Raise LookupError if no step makes one of them."""
     search = _Search(trace, len(trace))
     taken = search.run(targets)
     if search.undefined:
@@ -80,7 +81,7 @@ class _Search:
         self._inputs: dict[int, list[tuple[int, int]]] | None = None
 
     def run(self, targets: Sequence[int]) -> list[int]:
-        """Positions of the steps, in order."""
+        """Return the positions of the steps, in order."""
         trace, needed = self.trace, self.needed
         kinds, results, ends, references = trace.kinds, trace.results, trace.reference_ends, trace.references
         sharing = trace.sharing
@@ -125,7 +126,7 @@ class _Search:
             self._watch(node, time)
 
     def _watch(self, node: int, time: int) -> None:
-        """Find what changes it before that time."""
+        """Take the steps that change the node before that time."""
         trace = self.trace
         if trace.holding[trace.sharing.find(node, self.stop)]:
             self._graded.add(trace.graph.find(node, self.stop))
@@ -137,7 +138,7 @@ class _Search:
             count[node] += 1
 
     def _changes(self, kind: int, used: Sequence[int], position: int) -> bool:
-        """Whether a step changes what is needed after it."""
+        """Say if a step changes an object that is needed after it."""
         trace = self.trace
         if kind == EVERYWHERE:
             return True
@@ -152,7 +153,7 @@ class _Search:
         )
 
     def _record(self, used: Iterable[int], position: int) -> None:
-        """A step reads the graphs of what it uses."""
+        """Note that a step reads the graphs of its arguments, with the data that went into them."""
         if self._inputs is None:
             self._inputs = {}
             for step, member, data in zip(*self.trace.inputs, strict=True):

@@ -1,19 +1,18 @@
-"""What is remembered of recorded steps so that any result can be traced back: not the objects, but how they
-hang together.
+"""The trace: all recorded steps, with the relations between their results that slicing needs.
 
-Theory. Nothing is known here of the objects but their ids, and a hostile peer may let a result come about by
-writing into memory that others look at. So two relations are kept between results, both larger than the
-truth, both as a `Partition` with the number of the step as its time:
+Theory. No object is known here, only ids, and a hostile peer may compute a result by writing into memory that
+other results share. So two relations between results are kept, both supersets of the truth, both as a
+`Partition` whose time is the number of the step:
 
     sharing   they may share memory: one is a view of the other, holds it, or has been written into it
     graph     they may be parts of one graph of torch's autograd, in which `backward` reads and writes
 
-A step whose operation makes something fresh relates its result to nothing; one that changes an argument, or
-may return a part of it, relates its result and its arguments with each other. What an operation does is told
-by `effects`, for all classes at once, since the class of an object is known to a room only.
+A step whose operation makes something fresh relates its result to nothing. A step that changes an argument,
+or may return a part of it, relates its result and its arguments with each other. `effects` gives the effect
+of an operation for all classes at once, since only a room knows the class of an object.
 
-A result has a number here, its *node*; an id that is defined twice is one node, so that it stands for both.
-Two steps that open one asset, or one value, make the same object, whatever their ids.
+A result has a number here, its *node*. An id that is defined twice is one node, which stands for both
+results. Two steps that open the same asset, or the same value, make the same object, whatever their ids are.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _ATTRIBUTES = frozenset((DROP, GRAD, *SEEDS))
 
 
 class LoggedValue(NamedTuple):
-    """A value of the scientist's: what it is, in the peer's words, and a digest of its content."""
+    """One of the scientist's values: its description in the peer's words, and a digest of its content."""
 
     description: str
     digest: str
@@ -65,7 +64,7 @@ class LoggedValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A step without its ids: each argument `[id]` is `[0]`. Steps that differ in ids only have one shape."""
+    """A step without its ids: each argument `[id]` is `[0]`. Steps that differ only in ids have one shape."""
 
     operation: str
     arguments: Sequence[Any]
@@ -76,11 +75,13 @@ class Shape:
 
 
 class Trace:
-    """Steps in the order in which they were recorded. Not for several threads at once."""
+    """Steps in the order of recording. Not thread-safe."""
 
     def __init__(self, effects: Callable[[str], str], *, may_learn: bool = True) -> None:
-        """`effects` tells what an operation does, by its name. With `may_learn` false, no tensor among assets
-        and values comes with `requires_grad`; slices then have fewer steps where that is known.
+        """`effects` returns the effect of an operation by its name.
+
+        `may_learn` false promises that no tensor among assets and values has `requires_grad`. Slices are then
+        smaller.
         """
         self.kinds = bytearray()  # the rest of these: one item per step
         self.results = array("i")  # node; -1: none
@@ -115,12 +116,12 @@ class Trace:
         self._is_full = False
 
     def node(self, id_: int) -> int:
-        """Raises LookupError: no step makes a result of this id."""
+        """Return the node of an id. Raise LookupError if no step makes a result of this id."""
         return self._node_of[id_]
 
     @property
     def held_bytes(self) -> int:
-        """The memory that all of it takes."""
+        """The memory of the trace, in bytes."""
         lists: tuple[Any, ...] = (
             *(self.kinds, self.results, self.shape_numbers, self.references, self.reference_ends),
             *(self.shapes, self.holding, self._learning, *self.inputs),
@@ -136,21 +137,21 @@ class Trace:
         )
 
     def __len__(self) -> int:
-        """How many steps there are."""
         return len(self.kinds)
 
     @property
     def done(self) -> int:
-        """How many of them do something, at the owner, by themselves."""
+        """The number of steps that do something at the owner when they run."""
         return len(self.kinds) - self.kinds.count(NOTHING)
 
     def add(self, steps: Sequence[Any], values: Sequence[LoggedValue] = ()) -> None:
-        """Take in the next steps, `[id, operation, arguments]` or with keywords, as a recorder wrote them. A
-        step `value` has the place of one of `values`. A fifth item, 0, says of an operation that may draw
-        random numbers that it draws none here, and a sixth has its settings.
+        """Append recorded steps, in the format of `program.py`. A step `value` has the index of one of
+        `values`.
+
+        A malformed step is kept as one that does nothing, since the room refuses it.
 
         Raises:
-            LimitExceeded: they would take more memory than MAX_HELD_BYTES; nothing is taken in any more.
+            LimitExceeded: the trace takes more memory than MAX_HELD_BYTES; it accepts no further steps.
         """
         self._check_room(len(steps))
         if self._next_modes is not None:
@@ -182,11 +183,11 @@ class Trace:
                 self._add(id_, operation, arguments, keywords, values, opened, draws=draws)
 
     def add_canonical(self, steps: Sequence[Any], values: Sequence[LoggedValue]) -> None:
-        """Take in a whole program, whose results are called by the places of their steps, from 1 on; see
-        `body.py`.
+        """Append a whole program in the format of `body.py`, in which a result's id is the position of its
+        step, from 1.
 
         Raises:
-            RemoteProtocolError: these are no such steps.
+            RemoteProtocolError: the steps are malformed.
             LimitExceeded: as `add`.
         """
         self._check_room(len(steps))
@@ -202,22 +203,22 @@ class Trace:
             self._last = len(self.references)
 
     def forget(self, id_: int) -> None:
-        """Nobody has this result any more. What was made with it stays as it is."""
+        """Release an id that no pointer has any more. Results that were made with it stay as they are."""
         self._node_of.pop(id_, None)
 
     @property
     def alive(self) -> list[int]:
-        """The ids of results that somebody has."""
+        """The ids of results that a pointer still has."""
         return list(self._node_of)
 
     def successor(self) -> Trace:
-        """A trace without steps, in which what is recorded next means the same."""
+        """Return an empty trace in which steps recorded next have the same meaning as here."""
         made = Trace(self.effects, may_learn=self._may_learn)
         made._next_modes = self._gradients, self._draw
         return made
 
     def rename(self, places: Sequence[int], ids: Sequence[int]) -> None:
-        """The results of these steps of a whole program have these ids from now on; the others have none."""
+        """Give the results of these steps of a whole program new ids; all other results lose theirs."""
         node_of = {id_: self._node_of[place] for place, id_ in zip(places, ids, strict=True)}
         self._node_of = node_of
 
@@ -323,8 +324,10 @@ class Trace:
         return None
 
     def _look(self, argument: list[Any], nodes: list[int], depth: int) -> bool:
-        """Collect what an argument refers to, and take the ids out of it; False: the room refuses it. Ids
-        in a JSON object are none.
+        """Collect the nodes that an argument names, and replace the ids in it by 0; False if the room refuses
+        it.
+
+        A list within a JSON object names no result.
         """
         if not argument or depth > MAX_DEPTH or type(argument[0]) in (list, dict):
             return False
@@ -398,7 +401,7 @@ class Trace:
         return node
 
     def _new_node(self) -> int:
-        """Of an asset, or of a value."""
+        """Return the node of a new asset or value."""
         node = self._nodes
         self._nodes += 1
         self._learning[node] = self._may_learn
@@ -406,7 +409,7 @@ class Trace:
         return node
 
     def _grow(self, count: int) -> None:
-        """Make room for so many nodes more."""
+        """Make room for `count` more nodes."""
         missing = self._nodes + count - len(self._learning)
         if missing > 0:
             self.sharing.extend(missing)
@@ -415,7 +418,7 @@ class Trace:
             self.holding.extend(bytes(missing))
 
     def _exactly(self, kind: int, keywords: dict[str, Any], first: int, nodes: Sequence[int]) -> int:
-        """By its arguments, too."""
+        """Return the kind of a step, from that of its operation and its arguments."""
         if writes(keywords):
             kind = max(kind, CHANGES_ALL)
         if kind == CHANGES_FIRST and first != 1:
@@ -429,7 +432,7 @@ class Trace:
     # -- what hangs together ---------------------------------------------------------------------------------
 
     def _merge(self, nodes: Sequence[int], time: int) -> None:
-        """They may share memory from now on."""
+        """Note that the nodes may share memory from now on."""
         find, learning, holding = self.sharing.find, self._learning, self.holding
         for other in nodes[1:]:
             one, other = find(nodes[0]), find(other)
@@ -440,7 +443,7 @@ class Trace:
                 self.graph.merge(one, other, time)
 
     def _connect(self, nodes: Sequence[int], node: int, time: int) -> None:
-        """A step belongs to the graph of what it refers to."""
+        """Add a step to the autograd graph of the nodes that it uses."""
         find, learning = self.sharing.find, self._learning
         inside = [reference for reference in nodes if learning[find(reference)]]
         if not inside:
@@ -467,7 +470,9 @@ def _is_step(operation: Any, arguments: Any, keywords: Any) -> bool:
 
 
 def _size_of(held: Any) -> int:
-    """The memory of what JSON holds, whose depth is bounded; what several have in common counts for each."""
+    """Return the memory of a JSON value, in bytes. Its depth is bounded. Objects that occur twice
+    count twice.
+    """
     size_bytes = sys.getsizeof(held)
     if isinstance(held, dict):
         size_bytes += sum(map(_size_of, held)) + sum(map(_size_of, held.values()))
