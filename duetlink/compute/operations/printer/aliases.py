@@ -1,4 +1,4 @@
-"""Pieces of Python, and the names that libraries usually have in it."""
+"""Pieces of Python code, and the usual short names of libraries in code."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ _PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A piece of Python, and how tightly its outermost operator binds."""
+    """A piece of Python, and the precedence of its outermost operator."""
 
     text: str
     binds: int = PRIMARY
 
     def within(self, binds: int) -> str:
-        """As an operand of what binds so: in parentheses where it must be."""
+        """Return the text as an operand of an operator with this precedence, in parentheses if it
+        needs them.
+        """
         return self.text if self.binds >= binds else f"({self.text})"
 
 
 def path(name: str) -> str | None:
-    """A function or constant by the name that it usually has in code; None for one that no library has."""
+    """Return the usual name of a function or constant in code; None if no library has it."""
     if not _PATH.fullmatch(name) or not all(map(is_identifier, name.split("."))):
         return None
     library, _, rest = name.partition(".")

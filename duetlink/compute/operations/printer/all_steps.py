@@ -1,5 +1,7 @@
-"""Every step of a slice on a line of its own, with nothing left out: for whoever misses something in the code
-that `code.py` makes, where rounds are one and long lists are cut. Takes time in proportion to its length.
+"""Prints every step of a slice on a line of its own, with nothing left out.
+
+It is for readers who miss something in the code of `code.py`, where rounds are merged and long lists are cut.
+Takes time in proportion to its length.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from duetlink.compute.operations.steps.slice import Slice
 
 
 def all_steps(slice_: Slice, first: int = 0) -> Iterator[str]:
-    """Python, from the step of this place on; `step_7` is what the seventh step makes. The last line is the
-    result.
+    """Yield lines of Python for the steps after the first `first` ones; the last line is the result.
+
+    `step_7` is the name of the seventh step's result.
     """
     made = {number: place for place, number in enumerate(slice_.results, 1) if number}
     begin = 0

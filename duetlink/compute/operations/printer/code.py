@@ -1,13 +1,14 @@
-"""The steps of a slice as the Python that somebody might have written, so that its reader sees what was done.
+"""Prints the steps of a slice as Python that a person could have written, so that its reader sees what was
+done.
 
-What is used once is written where it is used, as long as the line stays short and nothing is moved past a
-step that changes an object. What is used more often gets a name. What was repeated becomes a loop
-(`repetition.py`), of which the first round is written; what differs in the others stands behind the line. The
-last line is the result.
+A result that is used once is written where it is used, as long as the line stays short and no expression
+moves past a step that changes an object. A result that is used more often gets a name. Repeated steps become
+a loop (`repetition.py`), of which the first round is printed; what differs in the other rounds is a comment
+behind the line. The last line is the result.
 
-The peer chose the operations, the literals and the words about values, and may mean to deceive: nothing of
-that can end a line, a text or a comment, each name is chosen here, and `x += y` is only written where it is
-true of any `x`.
+The peer chose the operations, the literals and the descriptions of values, and may want to deceive. So none
+of these can end a line, a text or a comment, every name is chosen here, and `x += y` is printed only where it
+is true for any `x`.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ _ROOM = 16  # of the line, for what is written around an expression that waits
 
 
 def code_of(slice_: Slice, *, max_lines: int = MAX_LINES, width: int = WIDTH) -> str:
-    """Python for a slice. Beyond so many lines it says how many steps are not shown, and
-    how they end.
+    """Return Python code for a slice.
+
+    Beyond `max_lines` lines, it says how many steps are not shown, and shows the last ones.
     """
     return _Code(slice_, max_lines, width).text()
 
@@ -77,7 +79,7 @@ def _beginning(line: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """Items that are written one below the other."""
+    """Items that are printed one below the other."""
 
     items: Sequence[Item]
     number: int
@@ -103,7 +105,7 @@ class _Code:
         )
 
     def text(self) -> str:
-        """The whole."""
+        """Return the whole code."""
         head = self._variables.name_assets()
         seeds = dict.fromkeys(draw.seed for draw in self._slice.draws.values() if draw.seed is not None)
         if seeds:
@@ -134,9 +136,10 @@ class _Code:
         return "\n".join(lines)
 
     def _unseen_texts(self, code: str) -> list[str]:
-        """Comments with the texts that the code does not have, such as names of columns: those in what is
-        left out of long lists, of the rounds of loops, and behind the end. Where a text is cut, the code says
-        so.
+        """Return comments with the texts, such as column names, that do not occur in the code.
+
+        They are in omitted items of long lists, in later rounds of loops, or in steps beyond the last line.
+        Texts that the code shows cut are not listed, since the code says that they are cut.
         """
         texts = dict.fromkeys(text for shape in self._slice.shapes for text in _texts_of(shape))
         lines = ["# texts that are not shown below:"]
@@ -164,7 +167,7 @@ class _Code:
         return _Block(items, number, loops, changed)
 
     def _write_all(self, block: _Block) -> bool:
-        """False: it has become too long."""
+        """Print all items of a block; return False if the code became too long."""
         for index, item in enumerate(block.items):
             if self._written >= self._max_lines:
                 return False
@@ -209,8 +212,10 @@ class _Code:
         return whole
 
     def _write_initial(self, block: _Block, loop: Loop) -> list[str]:
-        """What the first round takes from outside, under the names of what the others take from the round
-        before; returns what is to be written at the end of a round.
+        """Print the initial values of a loop; return the lines to be printed at the end of each round.
+
+        The first round takes these values from outside, under the names that later rounds use for results of
+        the round before.
         """
         variables = self._variables
         after = []
@@ -247,7 +252,7 @@ class _Code:
         variables.name[self._slice.results[step]] = variables.name[number]
 
     def _write_step(self, block: _Block, index: int, step: int) -> bool:
-        """False: it has become too long."""
+        """Print a step; return False if the code became too long."""
         variables = self._variables
         number = self._slice.results[step]
         changing, words = self._remarks(block, step)
@@ -287,7 +292,7 @@ class _Code:
         return True
 
     def _remarks(self, block: _Block, step: int) -> tuple[dict[int, Text], list[str]]:
-        """What is different in other rounds, and what else is to be said of a step."""
+        """Return the literals that change between rounds, and further comments on a step."""
         changing: dict[int, Text] = {}
         words: list[str] = []
         if step in self._like:
@@ -311,8 +316,9 @@ class _Code:
         augment: bool,
         room: int,
     ) -> Text | None:
-        """A step, with names for parts of it where it would be too long: of the longest, as many as make it
-        short enough. None: there are no lines left for those.
+        """Return the text of a step. If it is too long, its longest parts get names, as many as needed.
+
+        Return None if no lines are left for these names.
         """
         variables = self._variables
         least = 1
@@ -340,8 +346,10 @@ class _Code:
     def _can_wait(
         self, block: _Block, index: int, step: int, number: int, until: float, *, writes: bool
     ) -> bool:
-        """Whether its only use is in this block, and nothing between changes an object or a variable; where
-        its own expression `writes`, whether nothing is between at all.
+        """Say if a result can be printed where it is used, without a name.
+
+        Its only use must be in this block, with nothing between that changes an object or a variable. If its
+        own expression `writes`, nothing at all may be between.
         """
         if self._uses.counts[number] != 1 or number in self._uses.kept or number in self._uses.twice:
             return False
@@ -368,7 +376,7 @@ class _Code:
         return gradients == (later.gradients or not self._graded)
 
     def _augmented(self, shape: Shape, number: int, meanings: Sequence[Meaning]) -> bool:
-        """Whether `x = operator.iadd(x, y)` is meant: the old x is not used any more."""
+        """Say if the step means `x = operator.iadd(x, y)`, where the old x is not used later."""
         if not augments(shape):
             return False
         target, which = meanings[0]
@@ -382,7 +390,11 @@ class _Code:
     # -- lists of what all rounds have made ------------------------------------------------------------------
 
     def _with_lists(self, shape: Shape, step: int, loops: Sequence[Loop]) -> tuple[Shape, list[Meaning]]:
-        """What a step refers to; where an argument has all that a loop has collected, the list as one."""
+        """Return the meanings of a step's references, and its shape.
+
+        An argument that contains every item that a loop has collected is replaced by the name of the whole
+        list.
+        """
         count = len(self._uses.references(step))
         meanings = [self._uses.resolved((step, number), loops) for number in range(count)]
         if all(which < 0 for _, which in meanings):

@@ -1,4 +1,4 @@
-"""What torch's modules hand to its functions though it is the default: code is read sooner without it."""
+"""Default arguments that torch's modules pass to its functions: code is easier to read without them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BACKWARD: dict[str, Any] = {
 
 
 def told(operation: str, keywords: Mapping[str, Any]) -> list[str]:
-    """The names of arguments that are to be shown. The others are what they would be without."""
+    """Return the names of the arguments to print; the others have their default."""
     defaults = FUNCTIONS if operation.startswith("torch.nn.functional.") else {}
     if operation == ".backward":
         defaults = _BACKWARD

@@ -1,4 +1,4 @@
-"""One step as Python."""
+"""Prints one step as a Python expression or statement."""
 
 from __future__ import annotations
 
@@ -65,15 +65,17 @@ def expression(
     augment: bool,
     whole: bool = False,
 ) -> Text:
-    """A step. `references` stand for what it refers to, in order, and `changing` for some of its literals, by
-    their number among `literals`. If its result is not `used` it may be a statement; with `augment`, `x +=
-    y` is right for it; as a `whole`, no item and no character of a text is left out.
+    """Return the text of a step.
+
+    `references` replace the results that it names, in order, and `changing` replaces some of its literals, by
+    their index among `literals`. If its result is not `used`, the text may be a statement. With `augment`, `x
+    += y` is right for it. With `whole`, no item and no character of a text is left out.
     """
     return _Writer(shape, references, changing, whole).step(used, augment)
 
 
 def augments(shape: Shape) -> bool:
-    """Whether it is `operator.iadd` or one of its like."""
+    """Say if the operation is `operator.iadd` or one like it."""
     name = shape.operation.removeprefix("operator.i").rstrip("_")
     return (
         name != shape.operation
@@ -119,7 +121,7 @@ class _Writer:
         return Text(f"{called}({arguments})")
 
     def _prepared(self) -> Text | None:
-        """`frame.prep(Prep()…)`, every step in full: its reader approves them by name."""
+        """Return `frame.prep(Prep()…)` with every step in full, since its reader approves them by name."""
         arguments = self._shape.arguments
         if len(arguments) != 2 or self._shape.keywords or self._changing:
             return None
@@ -210,7 +212,7 @@ class _Writer:
         return Text(f"{target}({arguments})" if bare == "__call__" else f"{reached}({arguments})")
 
     def _has_target(self) -> bool:
-        """Whether the first argument is the result of a step, which alone can stand left of an assignment."""
+        """Say if the first argument is the result of a step: nothing else can stand left of an assignment."""
         argument = self._shape.arguments[0]
         return type(argument) is list and bool(argument) and type(argument[0]) is int
 

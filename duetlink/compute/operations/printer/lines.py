@@ -1,4 +1,4 @@
-"""Lines of code that was found again: with what is to be said of them, and how deep they are."""
+"""Lines of printed code, with their comments and their nesting."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ class Line:
 
 
 def heading(count: int, ending: Sequence[str]) -> list[str]:
-    """The comment above a text of `count` lines: it says how the text ends, for whoever stops before."""
+    """Return the comment above a text of `count` lines: it shows the end to readers who stop before it."""
     return [f"# \u2026 {count:,} lines, which end with \u2026", *(f"#   {line.strip()}" for line in ending)]
 
 
 def printed(lines: Sequence[Line], indent: str = "", inside: bool = False) -> list[str]:
-    """The text of each, with `torch.no_grad()` around what was done in it; `inside`, where that is around
-    all.
+    """Return the lines as text, with `torch.no_grad()` around the steps that ran in it.
+
+    `inside` says that an outer block has it already.
     """
     found = []
     before = True

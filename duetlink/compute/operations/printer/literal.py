@@ -1,4 +1,4 @@
-"""A peer's texts and numbers as Python shows them, so that they can be taken for nothing else."""
+"""Prints texts and numbers of the peer's as Python literals that cannot be mistaken for anything else."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def harmless(text: str) -> str:
-    """On one line, with escapes for characters that are not seen, or move others."""
+    """Return the text on one line, with escapes for characters that are invisible or that move others."""
     return text if text.isascii() and text.isprintable() else "".join(map(_shown, " " + text, text))
 
 
 def literal(value: Any) -> str:
-    """A JSON text, number, true, false or null. Long ones are cut, outside of the quotes, and say so."""
+    """Return a JSON text, number, true, false or null as Python. Long ones are cut and say so,
+    outside the quotes.
+    """
     if isinstance(value, str):
         if len(value) <= MAX_SHOWN:
             return quoted(value)
@@ -42,7 +44,7 @@ def literal(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text in double quotes."""
+    """Return the text in double quotes, escaped."""
     escaped = (
         _ESCAPES.get(character) or _shown(before, character)
         for before, character in zip(" " + text, text, strict=False)
@@ -51,9 +53,11 @@ def quoted(text: str) -> str:
 
 
 def marked(text: str) -> str:
-    """A text with codes, such as \\u0430, for what beyond ASCII may be taken for something else: letters that
-    look like one of ASCII's, marks that lie on what is before them, other forms of the same sign. Letters
-    with an accent, wide ones such as those of Chinese, and words that are plainly Greek or Russian stay.
+    r"""Return the text with codes, such as \u0430, for characters that could be mistaken for others.
+
+    These are letters that look like ASCII ones, marks that combine with the character before, and other forms
+    of the same sign. Accented letters, wide letters such as Chinese ones, and words that are plainly Greek or
+    Russian stay as they are.
     """
     return text if text.isascii() else _BEYOND_ASCII.sub(_marked_word, text)
 
@@ -70,7 +74,7 @@ def _marked_word(found: re.Match[str]) -> str:
 
 
 def _is_plain(letter: str) -> bool:
-    """Whether it can be taken for no other one, whatever is beside it."""
+    """Say if a letter cannot be mistaken for another one, in any context."""
     if letter.isascii() or letter in _LATIN or unicodedata.east_asian_width(letter) == "W":
         return unicodedata.category(letter)[0] != "M"
     if unicodedata.category(letter)[0] in "PS":

@@ -1,4 +1,4 @@
-"""Loops, and the rows of items in which they are looked for."""
+"""Loops, and the rows of items in which they are searched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _QUICK = 8  # items that are compared one by one before many are at once
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """Rounds that do the same. Of a loop within, a result is that of its last round."""
+    """Rounds that do the same. A result of an inner loop is that of its last round."""
 
     rounds: Sequence[Sequence[Item]]
     key: Hashable = None
@@ -35,7 +35,9 @@ class Loop:
 
 
 def results_of(item: Item, which: int) -> Iterator[int]:
-    """The steps of an item: of a loop, those of its first (0) or last (-1) round, in the same order."""
+    """Yield the steps of an item; of a loop, those of its first (`which` 0) or last (-1) round, in
+    the same order.
+    """
     if isinstance(item, int):
         yield item
     else:
@@ -45,7 +47,7 @@ def results_of(item: Item, which: int) -> Iterator[int]:
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """Items one behind the other, and by what their references are made."""
+    """Items in order, with the item that makes each of their references."""
 
     items: Sequence[Item]
     keys: Numbers  # what each does
@@ -55,18 +57,21 @@ class Row:
     sources: Sequence[Reference] | None  # None: items are steps
 
     def begin(self, index: int) -> int:
-        """Where the references of an item begin."""
+        """Return the index of an item's first reference."""
         return int(self.ends[index - 1]) if index else 0
 
     def source(self, index: int) -> Reference:
-        """Which one of a step it is, of all references."""
+        """Return the step of a reference, and its index within the step."""
         if self.sources is not None:
             return self.sources[index]
         step = int(np.searchsorted(self.ends, index, side="right"))
         return step, index - self.begin(step)
 
     def matching(self, position: int, period: int, keys: Sequence[int]) -> int:
-        """How many items from `position` on do the same as those `period` before them. `keys` is a list."""
+        """Count the items from `position` on that do the same as the items `period` before them.
+
+        `keys` is `self.keys` as a list.
+        """
         here = position
         while here < min(position + _QUICK, len(keys)):
             if keys[here] != keys[here - period] or not self.same(here, period, 1):
@@ -82,7 +87,7 @@ class Row:
         return here - position
 
     def same(self, position: int, period: int, count: int) -> int:
-        """How many of so many items from `position` on match the ones `period` before."""
+        """Count how many of the next `count` items do the same as the items `period` before them."""
         alike = (
             self.keys[position : position + count] == self.keys[position - period : position - period + count]
         )
@@ -101,7 +106,9 @@ class Row:
         return int(np.searchsorted(self.ends, wrong, side="right")) - position
 
     def windows(self) -> list[int]:
-        """A number for each item and those behind it; where it is the same, they are most likely the same."""
+        """Return a rolling hash of each item and the five after it; equal hashes mean probably equal
+        items.
+        """
         padded = np.concatenate([self.keys, np.zeros(_WINDOW, np.int64)]).astype(np.uint64)
         found = np.zeros(len(self.keys), np.uint64)
         for offset in range(_WINDOW):

@@ -1,4 +1,4 @@
-"""Names for the variables of code that nobody has written: after assets and operations."""
+"""Chooses names for the variables of printed code, after assets and operations."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 class Names:
-    """Gives each name once."""
+    """Gives each name only once."""
 
     def __init__(self) -> None:
         self._taken = set(RESERVED)
 
     def new(self, hint: str) -> str:
-        """`hint` itself, or with a number."""
+        """Return `hint` itself, or `hint` with a number if it is taken."""
         base = hint if usable(hint) else f"{hint}_" if usable(f"{hint}_") else "result"
         name, count = base, 1
         while name in self._taken:
@@ -38,8 +38,8 @@ class Names:
 
 
 def usable(name: str) -> bool:
-    """Whether it may be a variable, and is nothing else in Python. ASCII: letters of two scripts can look the
-    same.
+    """Say if a name may be a variable and has no other meaning in Python. Only ASCII: letters can
+    look alike.
     """
     return (
         _IDENTIFIER.fullmatch(name) is not None
@@ -49,13 +49,14 @@ def usable(name: str) -> bool:
 
 
 def is_identifier(name: str) -> bool:
-    """Whether it may stand behind a dot."""
+    """Say if a name may follow a dot."""
     return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None and not keyword.iskeyword(name)
 
 
 def hint_of(operation: str, first: str, key: object = None) -> str:
-    """What to call the result of an operation on something called `first`; `key` is its second argument, if a
-    literal.
+    """Return a name for the result of an operation on something named `first`.
+
+    `key` is the operation's second argument, if that is a literal.
     """
     bare = operation.removeprefix("@").rpartition(".")[2].strip("_") or "result"
     if bare in _COMPARISONS:

@@ -1,5 +1,5 @@
-"""Steps without their literals, and literals without their steps: what rounds of a loop have in common, and
-what not.
+"""Separates a step from its literals: rounds of a loop have the same outline and may have different
+literals.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from duetlink.compute.operations.steps.trace import Shape
 
 
 def outline(shape: Shape) -> str:
-    """A step but for its numbers and texts: steps with the same outline may be rounds of a loop."""
+    """Return a step without its numbers and texts. Steps with the same outline may be rounds of a loop."""
     return repr(
         (
             shape.operation,
@@ -24,7 +24,7 @@ def outline(shape: Shape) -> str:
 
 
 def literals(shape: Shape) -> list[Any]:
-    """The numbers, texts, names of constants of a step, in order. With the same outline, as many."""
+    """Return a step's numbers, texts and names of constants, in order. The outline determines how many."""
     found: list[Any] = []
     for argument in (*shape.arguments, *shape.keywords.values()):
         _collect(argument, found)
@@ -32,7 +32,7 @@ def literals(shape: Shape) -> list[Any]:
 
 
 def references_in(argument: Any) -> int:
-    """How many results an argument refers to."""
+    """Count the results that an argument names."""
     if type(argument) is not list or not argument:
         return 0
     return 1 if type(argument[0]) is int else sum(map(references_in, argument[1:]))

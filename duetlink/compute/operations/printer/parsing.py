@@ -1,4 +1,4 @@
-"""Python's own parser, for text that is not run here."""
+"""Parses Python source that is not run here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILE = "<read, not run>"
 
 
 def parsed(source: str) -> ast.Module:
-    """Its syntax tree. Python's warnings about it are for whoever wrote it, so they are not shown here.
+    """Return the syntax tree. Python's warnings about the source are not shown: they are for its author.
 
     Raises:
         SyntaxError, ValueError, MemoryError, RecursionError: it is no Python, or too deeply nested.

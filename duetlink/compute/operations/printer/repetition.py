@@ -1,13 +1,13 @@
-"""Loops found again in the steps that they left behind.
+"""Reconstructs loops from the steps that they recorded.
 
 Theory. Two steps of two rounds of a loop do the same if they have the same key and each of their references
 is either the same result (made before the loop) or one made equally many steps before (in this round or the
-one before). So a loop of `period` steps shows as a long stretch in which each step matches the one `period`
-steps before it. In the first round, what the others take from the round before them comes from outside: the
-*initial* values. Candidates for the period are the distances to where the same step, and the same six steps,
-were seen last; what was compared for one period is not compared for it again, and all is given up when it
-gets too much. Loops are found from the inside out: a loop is one item of the next pass, with the references
-of its first round to what is outside.
+one before). So a loop of `period` steps is a long range in which each step matches the one `period` steps
+before it. In the first round, the values that later rounds take from the round before come from outside the
+loop: the *initial* values. Candidates for the period are the distances to the last occurrence of the same
+step, and of the same six steps. A range that was compared for one period is not compared for it again, and
+the search ends when it has made too many comparisons. Loops are found from the inside out: a loop is one item
+of the next pass, with the references of its first round to results outside.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def fold(
     single: Collection[int] = (),
     openings: Collection[int] = (),
 ) -> list[Item]:
-    """The steps, with loops in the place of what is repeated.
+    """Return the steps, with repeated ones replaced by loops.
 
-    A step with the same of `keys` does the same. `makers[ends[i - 1]:ends[i]]` are the steps by which the
-    references of step `i` are made (-1: by none), `last` those whose results are used after all, `single` the
-    keys of those whose results are not to be collected in lists, `openings` steps that a round
-    would well begin with.
+    Steps with equal `keys` do the same. `makers[ends[i - 1]:ends[i]]` are the steps that make the references
+    of step `i` (-1: no step). `last` are the steps whose results are used at the end. `single` are the keys
+    of steps whose results must not be collected in lists. `openings` are steps with which a round is likely
+    to begin.
     """
     folding = _Folding(
         _array(keys), _array(ends), _array(makers), last, frozenset(single), frozenset(openings)
@@ -77,7 +77,7 @@ class _Folding:
     # -- a pass ----------------------------------------------------------------------------------------------
 
     def find(self) -> list[tuple[int, int, Loop]]:
-        """Loops that do not overlap: first item, number of items, loop."""
+        """Return loops that do not overlap, as (first item, number of items, loop)."""
         row = self.row
         keys: list[int] = row.keys.tolist()
         windows = row.windows()
@@ -109,7 +109,7 @@ class _Folding:
         return loops
 
     def _last_uses(self) -> Numbers:
-        """For each item the last one that refers to it."""
+        """Return, for each item, the last item that refers to it."""
         row = self.row
         found = np.full(len(row.items), -1, np.int64)
         users = np.repeat(np.arange(len(row.items)), np.diff(row.ends, prepend=0))
@@ -126,7 +126,9 @@ class _Folding:
     def _loop(
         self, floor: int, position: int, period: int, length: int, last_use: Numbers
     ) -> tuple[int, int, Loop] | None:
-        """From the items that match `length` long, from `position` on."""
+        """Return the loop in the `length` items from `position` on that match the items `period`
+        before; None if none.
+        """
         keys = self.row.keys
         exact, end = position - period, position + length
         while exact > floor and self.row.same(exact - 1 + period, period, 1):
@@ -143,7 +145,7 @@ class _Folding:
     def _turned(
         self, start: int, period: int, end: int, loop: Loop, last_use: Numbers
     ) -> tuple[int, int, Loop]:
-        """The same loop, but for where its rounds begin: where they take over least from each other."""
+        """Return the same loop with rounds that begin where they carry over the fewest results."""
         best = len(loop.carried), not self._opens(start), start
         for first in range(start + 1, start + min(period, _TURNS)):
             rounds = min((end - first) // period, _ENOUGH + _MIN_SAVED // period)
@@ -159,7 +161,7 @@ class _Folding:
         return self.row.items[index] in self._openings
 
     def _checked(self, start: int, period: int, rounds: int, last_use: Numbers) -> Loop | None:
-        """The loop of at most so many rounds from `start` on, if it is one."""
+        """Return the loop of at most `rounds` rounds from `start` on; None if it is no loop."""
         row = self.row
         self._work -= rounds * period
         if rounds < _MIN_ROUNDS or (rounds - 1) * period < _MIN_SAVED:
@@ -205,7 +207,7 @@ class _Folding:
     # -- the next pass ---------------------------------------------------------------------------------------
 
     def replace(self, loops: Sequence[tuple[int, int, Loop]]) -> None:
-        """Let each loop be one item."""
+        """Replace the items of each loop by the loop."""
         items: list[Item] = []
         position = 0
         for start, size, loop in loops:
@@ -230,7 +232,7 @@ class _Folding:
         self.row = Row(items, _array(keys), _array(ends), _array(makers), _array(slots), sources)
 
     def _describe(self, loop: Loop) -> None:
-        """Say what it does, apart from what it refers to outside."""
+        """Set the loop's key, which says what it does, and its references to results outside."""
         body = loop.rounds[0]
         places = _places(body)
         firsts = {

@@ -1,4 +1,4 @@
-"""What differs between the rounds of a loop: its literals, shown in the first round's place."""
+"""Finds the literals that differ between the rounds of a loop, and describes them in the first round."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ _MOST_SHAPES = 100_000  # that are compared
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Of one step of a loop."""
+    """The differences of one step of a loop."""
 
     changing: dict[int, Text]  # the literals that differ, by their number, as they are written
     words: tuple[str, ...]  # about those that do not follow the number of the round
 
 
 def steps_like(items: Sequence[Item], found: dict[int, list[int]] | None = None) -> dict[int, list[int]]:
-    """For each step of the first of these items, which do the same: that step in all of them and in all of
-    their rounds.
-    """
+    """Map each step of the first item to the same step in all items and all rounds. The items do the same."""
     found = {} if found is None else found
     first = items[0]
     if isinstance(first, Loop):
@@ -40,8 +38,9 @@ def steps_like(items: Sequence[Item], found: dict[int, list[int]] | None = None)
 
 
 def differences(slice_: Slice, steps: Sequence[int], variable: str) -> Differences:
-    """How steps differ that have one outline. With a `variable`, they are the rounds of one loop that counts
-    them by it.
+    """Compare steps that have one outline.
+
+    With a `variable`, they are the rounds of one loop, and `variable` counts these.
     """
     shapes = [slice_.steps[step] for step in steps]
     distinct = dict.fromkeys(shapes)
@@ -68,7 +67,9 @@ def _exact(value: Any) -> tuple[type, str]:
 
 
 def _progress(values: Sequence[Any], variable: str) -> Text | None:
-    """The values as `3 * i + 1`, or `3 * ((i + 2) % 10) + 1`, if they are that."""
+    """Return the values as a formula such as `3 * i + 1` or `3 * ((i + 2) % 10) + 1`; None if they
+    have none.
+    """
     if not all(type(value) is int for value in values):
         return None
     distinct = sorted(set(values))

@@ -1,11 +1,10 @@
-"""A function's source as a person reads it. Pure.
+"""Prints a function's source for the person who approves it. Pure.
 
-Whoever approves a function reads it from the top, and may never come to its end. So lines that do nothing
-fold into one that counts them, and a long source says at its top how many lines it has and how it ends. A
-fold holds nothing but comments, empty lines, `pass` and constants that are thrown away, as Python's own
-parser finds them in the very text that is run; the first text of a function or class is none of these, since
-the function may read it. Where the parser fails, nothing folds.
-Characters that may be taken for others are written as their codes.
+A reader starts at the top and may never reach the end. So lines that do nothing are folded into one line that
+counts them, and a long source says at its top how many lines it has and how it ends. A fold contains only
+comments, empty lines, `pass` and constants whose value is unused, as Python's parser finds them in the exact
+text that is run. The first text of a function or class is not folded, since the function may read it. If the
+parser fails, nothing is folded. Characters that may be mistaken for others are written as their codes.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _TEXTS = (ast.Constant, ast.JoinedStr, getattr(ast, "TemplateStr", ast.JoinedStr
 
 
 class _Idle(NamedTuple):
-    """Whole lines that do nothing, which belong together; counted from 0."""
+    """Whole lines that belong together and do nothing, counted from 0."""
 
     start: int
     end: int  # the first line behind it
@@ -40,7 +39,7 @@ class _Idle(NamedTuple):
 
 
 def shown_source(source: str) -> str:
-    """What a person reads in place of the source. May take a second, for the longest."""
+    """Return the text that a person reads in place of the source. May take 1 s for the longest."""
     lines = source.split("\n")
     idle = {unit.start: unit for unit in _idle(source, lines)}
     shown = "\n".join(_folded(marked(source).split("\n"), idle))
@@ -58,7 +57,7 @@ def _fold(count: int, what: str) -> str:
 
 
 def _folded(lines: list[str], idle: dict[int, _Idle]) -> Iterator[str]:
-    """The lines, with one in place of the rest of each long stretch of idle ones."""
+    """Yield the lines, with the end of each long run of idle lines replaced by one line."""
     line = 0
     while line < len(lines):
         units = list(_stretch(line, idle))
@@ -81,7 +80,7 @@ def _folded(lines: list[str], idle: dict[int, _Idle]) -> Iterator[str]:
 
 
 def _stretch(line: int, idle: dict[int, _Idle]) -> Iterator[_Idle]:
-    """Idle lines one after the other, of one block: a fold may stand for all that the block has."""
+    """Yield consecutive idle lines of one block, since a fold may replace a whole block."""
     indent: str | None = None
     while line in idle:
         unit = idle[line]
@@ -93,7 +92,7 @@ def _stretch(line: int, idle: dict[int, _Idle]) -> Iterator[_Idle]:
 
 
 def _idle(source: str, lines: list[str]) -> Iterator[_Idle]:
-    """All that there are; none where the source is no Python."""
+    """Yield all idle lines; none if the source is no Python."""
     tree = _parsed(source)
     if tree is None:
         return
@@ -117,7 +116,7 @@ def _idle(source: str, lines: list[str]) -> Iterator[_Idle]:
 
 
 def _statements(statements: Sequence[ast.stmt], lines: list[str]) -> Iterator[_Idle]:
-    """Those that have their lines for themselves."""
+    """Yield the statements that share their lines with no other code."""
     encoded = [line.encode() for line in lines]  # the parser counts columns in bytes
     place = 0
     while place < len(statements):
@@ -133,7 +132,7 @@ def _statements(statements: Sequence[ast.stmt], lines: list[str]) -> Iterator[_I
 
 
 def _follows(one: ast.stmt, other: ast.stmt, lines: Sequence[bytes]) -> bool:
-    """Whether it stands on the same line, with nothing but a semicolon between."""
+    """Say if a statement is on the same line as another, with only a semicolon between."""
     between = lines[other.lineno - 1][one.end_col_offset : other.col_offset]
     return _end(one) == other.lineno and _BETWEEN.fullmatch(between) is not None
 
@@ -143,7 +142,7 @@ def _end(node: ast.stmt) -> int:
 
 
 def _parsed(source: str) -> ast.Module | None:
-    """The tree of this very text, which is the one that is run; None: nobody can tell what does nothing."""
+    """Return the tree of the exact text that is run; None if Python cannot parse it."""
     if "\r" in source:  # Python would count other lines
         return None
     with contextlib.suppress(SyntaxError, ValueError, MemoryError, RecursionError):

@@ -1,6 +1,4 @@
-"""Where the results of a slice are used in the code that is written for it: what decides which of them need a
-name.
-"""
+"""Finds where the printed code uses each result of a slice, and so which results need a name."""
 
 from __future__ import annotations
 
@@ -20,7 +18,8 @@ HERE, BEFORE, ALL = -1, -2, -3  # this round's, that of the round before, the li
 
 
 class Uses:
-    """The items that code is written for, and who uses what. Of loops the first rounds are written.
+    """The items of the printed code, and the uses of each result. Of loops, only the first rounds are
+    counted.
 
     A result has the number that it has in the first round.
     """
@@ -59,16 +58,16 @@ class Uses:
         self._use(*self.meant(slice_.target, ()), (0, len(self.items)))
 
     def references(self, step: int) -> Sequence[int]:
-        """The numbers that a step refers to."""
+        """Return the numbers of the results that a step names."""
         ends = self._slice.reference_ends
         return self._slice.references[ends[step - 1] if step else 0 : ends[step]]
 
     def block(self, loop: Loop) -> int:
-        """The number of the block that a loop repeats; 0 is the whole."""
+        """Return the number of the block that a loop repeats; the whole code is block 0."""
         return self._blocks[id(loop)]
 
     def resolved(self, reference: Reference, loops: Sequence[Loop]) -> Meaning:
-        """What a reference means within these loops, outermost first."""
+        """Return the meaning of a reference within these loops, outermost first."""
         for loop in reversed(loops):
             made = loop.carried.get(reference)
             if made is not None:
@@ -77,7 +76,7 @@ class Uses:
         return self.meant(self.references(step)[index], loops)
 
     def meant(self, number: int, loops: Sequence[Loop]) -> Meaning:
-        """The same, of the number of a result."""
+        """Return the meaning of a result's number within these loops."""
         element = self._elements.get(number)
         if element is not None:
             first, round_, loop = element
@@ -86,7 +85,7 @@ class Uses:
         return self._same.get(number, number), HERE
 
     def late(self, loop: Loop, made: int) -> bool:
-        """Whether a round still needs what the one before has made when it has made its own."""
+        """Say if a round still uses the previous round's result after it has made its own."""
         return any(reference[0] > made for reference, result in loop.carried.items() if result == made)
 
     def _note_loops(self, item: Item) -> None:
@@ -129,12 +128,12 @@ class Uses:
 
 
 def steps_of(item: Item) -> Iterator[int]:
-    """The steps of which code is written for an item."""
+    """Yield the steps of an item that are printed."""
     return results_of(item, 0)
 
 
 def changes(slice_: Slice, item: Item) -> bool:
-    """Whether it changes an object, so that others must not be moved past it."""
+    """Say if an item changes an object, so that other expressions must not move past it."""
     return any(slice_.shapes[slice_.steps[step]].kind >= CHANGES_FIRST for step in steps_of(item))
 
 
@@ -151,7 +150,7 @@ def _keys(slice_: Slice) -> list[int]:
 
 
 def _makers(slice_: Slice) -> dict[int, int]:
-    """By which step the result of each number is made; what a "value" refers to, by the first of these."""
+    """Map each result to the step that makes it; a value is made by the first step that opens it."""
     made = {number: step for step, number in enumerate(slice_.results) if number}
     begin = 0
     for step, end in enumerate(slice_.reference_ends):
@@ -163,7 +162,7 @@ def _makers(slice_: Slice) -> dict[int, int]:
 
 
 def _openings(slice_: Slice) -> set[int]:
-    """Steps in front of which people begin anew: those where gradients are recorded again."""
+    """Return the steps that a round is likely to begin with: those where gradients are recorded again."""
     recorded = [shape.gradients for shape in slice_.shapes]
     steps = slice_.steps
     return {step for step in range(1, len(steps)) if recorded[steps[step]] and not recorded[steps[step - 1]]}

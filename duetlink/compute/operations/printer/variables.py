@@ -1,4 +1,4 @@
-"""The names that code gives to results, and the expressions that stand in place of a name."""
+"""The names of results in printed code, and the expressions printed in place of a name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duetlink.compute.operations.steps.slice import Slice
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A result that is to be written where it is used."""
+    """A result whose expression will be printed where it is used."""
 
     text: Text
     hint: str
@@ -27,7 +27,7 @@ class Waiting:
 
 
 class Variables:
-    """By the numbers of results."""
+    """Names and expressions, by the numbers of results."""
 
     def __init__(self, slice_: Slice, uses: Uses) -> None:
         self._slice = slice_
@@ -43,7 +43,7 @@ class Variables:
         self._values = 0
 
     def name_assets(self) -> list[str]:
-        """Lines of code for those whose name alone does not say which one is meant."""
+        """Return lines that define the assets whose variable is not simply their name."""
         found = [shape.arguments for shape in self._slice.shapes if shape.operation == ASSET]
         known = dict.fromkeys((name, revision) for name, revision in found)
         names = [name for name, _ in known]
@@ -59,29 +59,29 @@ class Variables:
         return lines
 
     def new(self, hint: str) -> str:
-        """A name that nothing has."""
+        """Return an unused name."""
         return self._names.new(hint)
 
     def new_value(self) -> str:
-        """A name for what the peer has sent."""
+        """Return an unused name for a value that the peer sent."""
         self._values += 1
         return self._names.new(f"value_{self._values}")
 
     def called(self, number: int, hint: str) -> str:
-        """The name of a result, chosen when it is asked for the first time."""
+        """Return the name of a result; it is chosen on the first call."""
         if number not in self.name:
             self.name[number] = self._names.new(hint)
             self.own.add(number)
         return self.name[number]
 
     def hint(self, step: int, first: str) -> str:
-        """What to call the result of a step on something that is called `first`."""
+        """Return a name for the result of a step on something named `first`."""
         shape = self._slice.shapes[self._slice.steps[step]]
         key = shape.arguments[1] if len(shape.arguments) == 2 else None
         return hint_of(shape.operation, first, key)
 
     def text(self, meaning: Meaning) -> Text:
-        """How a result is written."""
+        """Return the text of a result."""
         number, which = meaning
         if which == BEFORE:
             return Text(self.before.get(number) or self.name.get(number, "undefined"))
@@ -94,7 +94,7 @@ class Variables:
         return Text(self.name.get(number, "undefined"))
 
     def until(self, meanings: Sequence[Meaning]) -> float:
-        """The first step behind which these would be written otherwise."""
+        """Return the first step after which these meanings would be printed differently."""
         found = math.inf
         for number, which in meanings:
             if which == BEFORE and number not in self.before:
