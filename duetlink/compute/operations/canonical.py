@@ -27,19 +27,20 @@ from duetlink.compute.operations.steps.trace import LoggedValue, Shape, Trace
 from duetlink.data.values.told import told as told_by
 from duetlink.errors import RemoteProtocolError
 
-DIGEST_VERSION = "v2:"  # before digests of programs and functions
+DIGEST_VERSION = "v2:"  # prefix of the digests of programs and functions
 _VERSION = b"duetlink program 2\n"
 _MAX_WORDS = 200  # characters
-_MOST_TOLD = 1_000  # values that are looked at for what they are; code names fewer
-_BRACKET_BYTES = 200  # of a list or dict in two or three copies: as steps, in the slice, in what is shown
-_MOST_TURNS = 2  # times that received steps are sliced again: a sender sends what nothing falls away from
+_MOST_TOLD = 1_000  # values described by their content; code names fewer
+# memory of a list or dict, held two or three times: in the steps, the slice and the code
+_BRACKET_BYTES = 200
+_MOST_TURNS = 2  # further slices of received steps: a sender has sliced until no step falls away
 
 
 class Value(NamedTuple):
     """A value of the scientist's that a program uses."""
 
     content: memoryview | bytes
-    kind: str  # in the words of the side that sent it
+    kind: str  # in the sender's words
     detail: str
 
 
@@ -49,11 +50,9 @@ class Program:
 
     slice: Slice
     text: bytes  # the steps as JSON
-    target: int  # the place of the step whose result is asked for
+    target: int  # the position, from 1, of the step whose result is requested
     values: tuple[Value, ...]
-    digest: (
-        str  # the same for the same steps with the same literals and values, whatever words came with them
-    )
+    digest: str  # equal for equal steps with equal literals and values; descriptions do not count
 
     @classmethod
     def recorded(cls, trace: Trace, id_: int, bodies: Mapping[str, Value]) -> Self:
@@ -196,7 +195,7 @@ def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
         _CanonicalWriter(shape.operation, shape.arguments, shape.keywords, _modes(shape))
         for shape in found.shapes
     ]
-    places: list[int] = [0] * (len(found) * 3 + 2)  # of results, by their numbers
+    places: list[int] = [0] * (len(found) * 3 + 2)  # positions of results, by their numbers
     values: dict[int, int] = {}
     logged: list[LoggedValue] = []
     lines: list[str] = []
@@ -256,7 +255,7 @@ class _CanonicalWriter:
             plain = f"[{inner},{named},{{{modes}}}]"
         else:
             plain = f"[{inner},{named}]" if keywords else f"[{inner}]"
-        # without `%d` nothing is put in, and what was escaped for that is to be as it was
+        # a template without `%d` is never formatted, so its escapes are undone
         self.plain = plain if self._names else plain.replace("%%", "%")
         drawing = f'[{inner},{named},{{{modes}{"," if modes else ""}"draw":'
         self.drawing = drawing if self._names else drawing.replace("%%", "%")

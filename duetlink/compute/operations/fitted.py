@@ -17,16 +17,14 @@ from duetlink.compute.operations.allow_lists.allowed import read_list
 from duetlink.compute.operations.fitted_tree import TREE, is_tree, tree_of
 from duetlink.errors import OperationRefused
 
-FITTED = "duetlink.compute.operations.fitted.fitted"  # its name among the operations
-OBJECTS = (
-    "array of objects"  # {OBJECTS: [item, …]} stands for such an array, whose items are values themselves
-)
-DTYPE = "dtype"  # {DTYPE: text} stands for one
-# These belong to one process alone, or are made again from the parameters when they are needed
+FITTED = "duetlink.compute.operations.fitted.fitted"  # the name of `fitted` in the allow lists
+OBJECTS = "array of objects"  # an object array is sent as {OBJECTS: [item, …]}
+DTYPE = "dtype"  # a dtype is sent as {DTYPE: text}
+# Attributes that belong to one process, or are made from the parameters when they are needed
 LEFT = frozenset({"_loss_function_", "_n_threads", "_stop_words_id"})
 _OF_ALL = frozenset({"_sklearn_output_config", "feature_names_in_", "n_features_in_"})
 _PLAIN = frozenset({int, float, bool, str, type(None), slice})
-_KINDS = "biufcSUmM"  # of items of an array
+_KINDS = "biufcSUmM"  # item types of arrays, as `dtype.kind`
 _DTYPES = ("<f4", "<f8", "<i4", "<i8", "|O")
 _MOST_DEPTH = 8
 
@@ -89,7 +87,7 @@ def _value(value: Any, depth: int = 0) -> Any:
         return value
     if type(value) is np.ndarray and value.dtype.kind in _KINDS:
         return value.copy(order="K")
-    if is_tree(value):  # made by the line below, where arguments are tried
+    if is_tree(value):  # a tree that the next lines made, when arguments are checked twice
         return value
     if depth < _MOST_DEPTH:
         if type(value) is dict and value.keys() == {TREE} and type(value[TREE]) is dict:

@@ -11,7 +11,7 @@ from typing import Any
 
 from duetlink.errors import OperationRefused
 
-TREE = "tree"  # {TREE: {name: array or number}} stands for one
+TREE = "tree"  # a tree is sent as {TREE: {name: array or number}}
 _COUNTS = ("n_features", "n_outputs")
 _ARRAYS = ("n_classes", "values")
 
@@ -78,7 +78,7 @@ def _depth(nodes: Any, n_features: int) -> int:
     if ((asked < 0) | (asked >= n_features)).any():
         raise _refused("asks for a column that there is not")
     depths = np.zeros(count, np.intp)
-    for node in inner.tolist():  # parents stand before their children
+    for node in inner.tolist():  # parents come before their children
         depths[left[node]] = depths[right[node]] = depths[node] + 1
     return int(depths.max())
 

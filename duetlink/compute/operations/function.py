@@ -25,14 +25,14 @@ from duetlink.compute.operations.steps.program import MAX_DEPTH, Argument
 from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError
 
 MAX_SOURCE_BYTES = 256 * 1024
-MAX_LINE = 500  # characters: nobody looks for code at the end of a long line
-MAX_BLANKS = 100  # columns, of all gaps of a line: what stands behind more would be out of sight
+MAX_LINE = 500  # characters: a reader does not look for code at the end of a long line
+MAX_BLANKS = 100  # columns of all gaps of a line together: more would push code out of sight
 MAX_CALL_BYTES = 64 * 1024
 MAX_INPUTS = 64
 MAX_NAME = 100  # characters
 _VERSION = "duetlink function 1"
 _TAGS = frozenset("tldsez")
-_BLANKS = re.compile(r"(^ +| {3,})\S")  # two blanks stand before a comment
+_BLANKS = re.compile(r"(^ +| {3,})\S")  # two blanks before a comment are usual
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
@@ -82,9 +82,9 @@ def check_letters(name: str, source: str) -> None:
     """
     if source.isascii():
         return
-    # Python's own grammar says where texts and comments are, also within f-strings: a question mark may stand
-    # nowhere else. One in place of each letter: up to the first one that is misplaced, nothing else differs
-    # from the text that is run, since texts and comments begin and end with ASCII.
+    # Python's own parser knows where texts and comments are, even within f-strings: a question mark is valid
+    # nowhere else. So each letter is replaced by one. Up to the first misplaced one, the text has the same
+    # structure as the text that is run, since texts and comments begin and end with ASCII.
     try:
         parsed(_BEYOND_ASCII.sub("?", source))
     except SyntaxError as error:
@@ -100,7 +100,7 @@ def _misplaced(name: str, source: str, error: SyntaxError) -> str:
     if line.isascii():
         return f"line {row} of {name} is no Python, so nobody can tell where its letters beyond ASCII are"
     if not line[column - 1 : column] or line[column - 1 : column].isascii():
-        # within an f-string, before Python 3.12, the column is counted from somewhere else
+        # within an f-string, Python before 3.12 counts the column from elsewhere
         column = next(place for place, letter in enumerate(line, 1) if not letter.isascii())
     letter = line[column - 1]
     return (
@@ -125,7 +125,7 @@ def parse_call(content: bytes, inputs: int) -> FunctionCall:
     if len(content) > MAX_CALL_BYTES:
         raise LimitExceeded(f"a call of {len(content):,} bytes is over {MAX_CALL_BYTES:,}")
     try:
-        # Python's own reader: an argument may be infinite or NaN
+        # Python's own parser, since an argument may be infinite or NaN
         arguments, keywords = msgspec.convert(json.loads(content), tuple[list[Any], dict[str, Any]])
     except (ValueError, RecursionError):
         raise RemoteProtocolError("a function's call is no list of arguments and named ones") from None
@@ -161,7 +161,7 @@ def input_names(hints: Sequence[str], function: str) -> list[str]:
     for number, hint in enumerate(hints):
         free = usable(hint) and not keyword.issoftkeyword(hint) and hint not in (function, *names)
         names.append(hint if free and len(hint) <= MAX_NAME else f"input_{number}")
-    if len(set(names)) < len(names):  # somebody calls an asset `input_1`
+    if len(set(names)) < len(names):  # an asset may be named `input_1`
         return [f"input_{number}" for number in range(len(hints))]
     return names
 
@@ -202,7 +202,7 @@ def _check(argument: Argument, inputs: int, used: set[int], depth: int) -> None:
 
 def _shown(argument: Argument, inputs: Sequence[str]) -> str:
     if type(argument) is str:
-        return quoted(argument)  # all of it: it may be what the function does
+        return quoted(argument)  # not cut, since the text may decide what the function does
     if type(argument) is not list:
         return literal(argument)
     tag, *parts = argument

@@ -15,9 +15,9 @@ from duetlink.compute.operations.steps.program import ASSET, VALUE
 from duetlink.compute.operations.steps.slice import Slice
 
 _MAX_EXPRESSION = 60  # characters
-_MAX_OPERATIONS = 1_000  # the lists have more, but nobody uses that many
-# Among the names of operations: something was asked for by a name that no list has, or there are more names
-# than these. No list has an operation of this name.
+_MAX_OPERATIONS = 1_000  # more than any real program has
+# Stands among the names of operations if the program names an operation in no list, or more than
+# _MAX_OPERATIONS. No list has an operation of this name.
 UNKNOWN = "unknown"
 
 
@@ -25,12 +25,13 @@ UNKNOWN = "unknown"
 class Lineage:
     """A superset of everything that a result may depend on."""
 
-    assets: tuple[tuple[str, int], ...]  # name and revision, by first use
-    operations: tuple[str, ...]  # of the lists, by name, see `operation_name`, done or given; and UNKNOWN
-    steps: int  # operations, also the same one again
+    assets: tuple[tuple[str, int], ...]  # name and revision, in the order of first use
+    # names of operations called or passed as arguments (see `operation_name`); and UNKNOWN
+    operations: tuple[str, ...]
+    steps: int  # number of operations, repeated ones counted each time
     code: str  # Python; its last line is the result
-    digest: str  # the same for the same steps with the same literals and values
-    expression: str  # a line of at most 60 characters, to call the result by
+    digest: str  # equal for equal steps with equal literals and values
+    expression: str  # a name for the result, one line of at most 60 characters
     # digests of the preparations that its assets went through, and UNPREPARED
     preparations: tuple[str, ...] = ()
 

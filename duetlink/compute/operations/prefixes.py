@@ -21,16 +21,16 @@ from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.steps.kinds import CHANGES_FIRST, EVERYWHERE
 from duetlink.compute.operations.steps.program import ASSET, VALUE
 
-MOST_STEPS = 10_000  # of a program that is looked at, which takes some 50 ms
+MOST_STEPS = 10_000  # longer programs are not cut; this length takes some 50 ms
 
-Assets = frozenset[tuple[str, int]]  # by name and revision
+Assets = frozenset[tuple[str, int]]  # pairs of a name and a revision
 
 
 class Prefix(NamedTuple):
     """The first steps of a program, of which later steps use only the result of the last one."""
 
     steps: int
-    digest: bytes  # of these steps with their literals, seeds, modes, values and revisions, and of no others
+    digest: bytes  # of exactly these steps with their literals, seeds, modes, values and revisions
 
 
 def prefixes(program: Program) -> list[Prefix]:
@@ -41,7 +41,7 @@ def prefixes(program: Program) -> list[Prefix]:
     steps = json.loads(program.text)
     used = _used(program)
     last_use = _last_uses(program, used)
-    last_open: dict[Hashable, int] = {}  # where what is opened is opened or used last
+    last_open: dict[Hashable, int] = {}  # asset or value -> position of the last step that opens or uses it
     for place, step in enumerate(steps):
         if (what := _opened(step)) is not None:
             last_open[what] = max(last_open.get(what, 0), last_use[place])
@@ -49,7 +49,7 @@ def prefixes(program: Program) -> list[Prefix]:
     writes = max(kinds) >= CHANGES_FIRST
     made: list[Prefix] = []
     digest = hashlib.sha256()
-    reach = open_reach = 0  # the places up to which results so far, and what is opened so far, are used
+    reach = open_reach = 0  # last uses of all results, and of assets and values, so far
     for place, (step, kind) in enumerate(zip(steps, kinds, strict=True)):
         if kind == EVERYWHERE:
             break
@@ -72,7 +72,7 @@ class Beginning(NamedTuple):
     steps: int
     size_bytes: int
     digest: bytes
-    values: tuple[str, ...]  # digests
+    values: tuple[str, ...]  # digests of the values that these steps open
 
     @classmethod
     def of(cls, program: Program) -> Beginning:

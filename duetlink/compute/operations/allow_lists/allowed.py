@@ -34,17 +34,17 @@ from typing import Any
 from duetlink.errors import ExtensionFailed, OperationRefused
 from duetlink.extensions import OPERATIONS, Extension, extensions
 
-# What an operation does. The first two make something new, that shares no memory with what it was made from.
-ELEMENTWISE = "elementwise"  # item by item: a row of the result depends on that row of the arguments only
-AGGREGATE = "aggregate"  # an item of the result is made from many
-OTHER = "other"  # anything else; its result may be a view of its arguments
+# Effects. The results of the first two are new memory, which they share with no argument.
+ELEMENTWISE = "elementwise"  # a row of the result depends on the same row of the arguments only
+AGGREGATE = "aggregate"  # an item of the result depends on many rows
+OTHER = "other"  # any other effect; the result may be a view of the arguments
 IN_PLACE = "in_place"  # changes its first argument
-BACKWARD = "backward"  # changes what its first argument was made from: the gradients of its parameters
-METADATA = "metadata"  # tells of shape and type: a mock has the answer, and nobody asks the owner
-LOCAL = "local"  # done with the mock only, such as a plot
+BACKWARD = "backward"  # changes the gradients of the parameters that its first argument was made from
+METADATA = "metadata"  # returns shape or type: the mock answers, without a step
+LOCAL = "local"  # runs on the mock only, such as a plot
 EFFECTS = (ELEMENTWISE, AGGREGATE, OTHER, IN_PLACE, BACKWARD)
 
-# those whose lists are here
+# libraries whose lists are in `lists/`
 LIBRARIES = ("python", "numpy", "scipy", "torch", "pandas", "polars", "sklearn", "statsmodels", "duetlink")
 
 
@@ -66,7 +66,7 @@ class Members:
     methods: Mapping[str, str]  # name -> effect, METADATA or LOCAL
     attributes: Mapping[str, str]  # name -> OTHER (a part of the object, fetched by a step) or METADATA
     settable: frozenset[str]
-    random: frozenset[str] = frozenset()  # methods that may draw from a generator that all share
+    random: frozenset[str] = frozenset()  # methods that may draw from the process's shared generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,8 @@ class Function:
     name: str
     call: Callable[..., Any]
     effect: str
-    changes: tuple[int, ...] = ()  # which arguments, by position; (0,) for nearly all that are IN_PLACE
+    # positions of the arguments that it changes; (0,) for nearly all that are IN_PLACE
+    changes: tuple[int, ...] = ()
 
 
 class Allowed:
@@ -84,11 +85,11 @@ class Allowed:
 
     def __init__(self, libraries: Iterable[str] = ()) -> None:
         self._functions: dict[str, Function] = {}
-        self._names: dict[Any, str] = {}  # of functions, by themselves
+        self._names: dict[Any, str] = {}  # function or class -> name
         self._constants: dict[str, Any] = {}
-        self._constant_names: dict[int, str] = {}  # by identity: not all can be hashed
+        self._constant_names: dict[int, str] = {}  # by `id`, since not all constants are hashable
         self._members: dict[type, Members] = {}
-        self._merged: dict[type, Members] = {}  # of a class and its bases
+        self._merged: dict[type, Members] = {}  # the members of a class and its bases
         self._loaded: set[str] = set()
         for library in libraries:
             self.load(library)
@@ -170,7 +171,7 @@ class Allowed:
         """Return the wire name of a function or class; None if it may not be called."""
         try:
             return self._names.get(function)
-        except TypeError:  # cannot be hashed, so it is none
+        except TypeError:  # not hashable, so it is no function
             return None
 
     def constant(self, name: str) -> Any:
@@ -257,7 +258,7 @@ def _read_other(extension: Extension) -> dict[str, Any]:
     try:
         file = importlib.resources.files(extension.entry.module) / f"{extension.name}.toml"
         listed = tomllib.loads(file.read_text("utf-8"))
-    except Exception as error:  # whatever the package raises when it is imported
+    except Exception as error:  # importing the package may raise anything
         raise extension.failed(f"its list cannot be read: {type(error).__name__}: {error}") from error
     module = str(listed.get("module"))
     if module.partition(".")[0] != extension.name:

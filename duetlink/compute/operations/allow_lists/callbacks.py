@@ -15,9 +15,9 @@ from duetlink.compute.operations.allow_lists.allowed import IN_PLACE, libraries,
 from duetlink.compute.operations.allow_lists.rules import ArgumentRules
 from duetlink.errors import OperationRefused
 
-# Some of their objects can be called, and are data none the less: modules, kernels, links, scorers, splines.
+# Callable objects of these are data: modules, kernels, links, scorers, splines.
 _LIBRARIES_WITH_CALLABLES = frozenset({"duetlink", "pandas", "scipy", "sklearn", "statsmodels", "torch"})
-_PLAIN_TYPES = frozenset({int, float, bool, complex, str})  # as dtypes
+_PLAIN_TYPES = frozenset({int, float, bool, complex, str})  # classes that are used as dtypes
 _MOST_DEPTH = 10
 
 
@@ -79,7 +79,7 @@ def _functions(argument: Any, depth: int) -> Iterator[Any]:
 
 
 def _is_item_type(class_: type) -> bool:
-    if class_ in _PLAIN_TYPES or hasattr(class_, "is_numeric"):  # a type of Polars
+    if class_ in _PLAIN_TYPES or hasattr(class_, "is_numeric"):  # a dtype of Polars
         return True
     return any(base.__module__ == "numpy" and base.__name__ == "generic" for base in class_.__mro__)
 

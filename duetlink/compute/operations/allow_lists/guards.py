@@ -21,8 +21,9 @@ _CONTAINERS = (MutableSequence, MutableSet, Mapping, tuple)
 _CHANGING = frozenset(read_list("python")["functions"][IN_PLACE])
 _WRITING = frozenset(f"numpy.{name}" for name in read_list("numpy")["functions"][IN_PLACE])
 _JOINING = frozenset(f"operator.{name}" for name in ("add", "sub", "mul", "and_", "or_", "xor", "concat"))
-_NO_ITEM_TYPE = re.compile(r"object|void|rec|[OV,(]")  # an array of these holds addresses, or parts of items
-_ZONE_FILE = re.compile(r"dateutil[/:]")  # `dateutil//etc/passwd` is looked up as a file
+# arrays with such items hold addresses, or structured items
+_NO_ITEM_TYPE = re.compile(r"object|void|rec|[OV,(]")
+_ZONE_FILE = re.compile(r"dateutil[/:]")  # pandas would open the file of a zone named `dateutil//etc/passwd`
 _FUNCTIONS = read_list("guards")["functions"]
 _SHARING = frozenset({"torch.as_tensor", "torch.asarray", "torch.from_numpy"})
 _LARGER = frozenset({"torch.max", "torch.min", ".max", ".min"})
@@ -116,7 +117,7 @@ def _check_item_type(operation: str, value: Any) -> None:
     kind = type(value)
     if isinstance(value, (tuple, list)):
         raise OperationRefused(f"{operation}: items of several parts are not for private data")
-    if isinstance(value, Mapping):  # of several columns
+    if isinstance(value, Mapping):  # one dtype per column
         for part in value.values():
             _check_item_type(operation, part)
         return

@@ -11,8 +11,8 @@ from typing import Any
 from duetlink.compute.operations.allow_lists.allowed import read_list
 from duetlink.compute.operations.allow_lists.parameters import library_of, parameters
 
-_NUMBERS = "biufc"  # kinds of items, as NumPy and pandas call them
-ITEM_TYPES = frozenset({"dtype", "dtypes"})  # parameters that say of what type items are
+_NUMBERS = "biufc"  # numeric item types, as `dtype.kind` of NumPy and pandas
+ITEM_TYPES = frozenset({"dtype", "dtypes"})  # names of parameters that are a dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Rule:
     """The values that a parameter may have; None is always allowed."""
 
     harmless: tuple[Any, ...]
-    never: tuple[str, ...]  # "empty", or "text" at any depth; if none, only what is harmless may be given
+    never: tuple[str, ...]  # "empty", or "text" at any depth; if empty, only values of `harmless` are allowed
     why: str
 
     def refuses(self, value: Any) -> bool:
@@ -42,7 +42,7 @@ def _holds_text(value: Any) -> bool:
         return any(map(_holds_text, (*value.keys(), *value.values())))
     if isinstance(value, (list, tuple, AbstractSet)):
         return any(map(_holds_text, value))
-    types = getattr(value, "dtypes", None)  # of a frame: of each column
+    types = getattr(value, "dtypes", None)  # one per column of a frame
     if not isinstance(types, Iterable):
         types = [value.dtype] if hasattr(value, "dtype") else []
     return any(getattr(kind, "kind", "O") not in _NUMBERS for kind in types)
@@ -53,12 +53,12 @@ class ArgumentRules:
     """The checks of one operation's arguments."""
 
     library: str
-    names: Sequence[str]  # of what is given by position
-    named: frozenset[str]  # and of all parameters
-    rules: Mapping[str, Rule]  # by the names of parameters
-    watched: tuple[int, ...]  # the positions of those that are subject to one
-    needed: tuple[int, str] | None  # so many arguments, and why
-    free: bool  # keywords that are no parameters are names of columns
+    names: Sequence[str]  # names of positional parameters
+    named: frozenset[str]  # names of all parameters
+    rules: Mapping[str, Rule]  # by parameter
+    watched: tuple[int, ...]  # positions of parameters that have a rule
+    needed: tuple[int, str] | None  # the least number of arguments, and the reason
+    free: bool  # unknown keywords are column names
 
 
 @functools.cache

@@ -12,11 +12,11 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-Settings = tuple[tuple[str, str], ...]  # names with values, sorted; empty: as the libraries have it
+Settings = tuple[tuple[str, str], ...]  # sorted (name, value) pairs; empty: the libraries' defaults
 _VALUES = {
     "autocast": ("bfloat16", "float16"),
     "dtype": ("bfloat16", "float16", "float32", "float64"),
-    "output": ("pandas",),  # frames of Polars would have the memory of an array
+    "output": ("pandas",),  # not "polars": such frames would share the memory of an array
 }
 _WORDS = {
     "autocast": 'within torch.autocast("cpu", dtype=torch.{})',

@@ -13,11 +13,11 @@ from typing import Any
 
 from duetlink.compute.operations.allow_lists.allowed import Allowed, read_list
 
-# Python's own operators are in the list of Python, under other names than these. Reflected ones (`1 - x`) are
-# methods in that of torch, as their arguments are the other way round.
+# Python's operators are in the list of Python, under other names than these. Reflected ones (`1 - x`) are
+# methods in the list of torch, since their arguments are swapped.
 _OPERATOR_NAMES = {"__and__": "and_", "__or__": "or_", "__div__": "truediv", "__idiv__": "itruediv"}
 
-# In no list of names, though the room does them as steps: their results here would be values.
+# No names for these, although a room does them as steps: their results here would be values.
 _VALUES = frozenset({"__contains__", "__index__", "item", "numpy", "tolist"})
 
 
@@ -31,7 +31,7 @@ def _metadata_names() -> frozenset[str]:
     )
 
 
-METADATA_NAMES = _metadata_names()  # what the mock answers, and nobody records
+METADATA_NAMES = _metadata_names()  # answered by the mock, and never recorded
 
 
 def name_of_torch(function: Callable[..., Any]) -> str | None:
@@ -58,7 +58,8 @@ def _name(function: Any) -> str | None:
     if listed is not None:
         return listed
     name = getattr(function, "__name__", "")
-    if name in ("pow", "pow_"):  # `x ** 2` comes as a wrapper that has kept the name of what it wraps
+    # torch passes a wrapper for `x ** 2` that has the name of the wrapped function
+    if name in ("pow", "pow_"):
         wrapped = {torch.Tensor.__pow__: torch.Tensor.pow, torch.Tensor.__ipow__: torch.Tensor.pow_}
         function = wrapped.get(function, function)
     if name in ("__get__", "__set__"):

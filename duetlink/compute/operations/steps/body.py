@@ -27,24 +27,24 @@ from duetlink.compute.operations.allow_lists.settings import Settings, settings_
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 MAGIC = b"duetprg2"
-ALIGNMENT_BYTES = 64  # of values: what an array needs to be looked at without a copy
+ALIGNMENT_BYTES = 64  # alignment of values, so that arrays can be views of them
 MAX_HEADER_BYTES = 64 * 1024 * 1024
 MAX_STEPS_BYTES = 256 * 1024 * 1024
 MAX_STEPS = 1_000_000
 MAX_VALUES = 100_000
-# Of one text, before it is parsed, on average per step or value: brackets, and commas. A training has some 4
-# of each per step. A million lists take Python's parser 0.3 s, in which no other thread has its turn.
+# The most brackets and commas of a JSON text per step or value, checked before it is parsed. A training has
+# some 4 of each per step. A million lists take Python's parser 0.3 s, in which no other thread has its turn.
 _MOST_BRACKETS = 5
 _MOST_COMMAS = 20
-_COUNTED_BYTES = 1 << 20  # at once, so that other threads have their turn in between
-MAX_WORDS = 10_000  # characters that describe one value
-MAX_NAME = 200  # characters of an operation and of a keyword
+_COUNTED_BYTES = 1 << 20  # counted at once, so that other threads run in between
+MAX_WORDS = 10_000  # characters of the description of one value
+MAX_NAME = 200  # characters of an operation's or keyword's name
 MAX_DRAWS = 1 << 53
 _PREFIX_BYTES = len(MAGIC) + 8
 _HEADER_KEYS = frozenset(("target", "steps", "values"))
 _MODES = frozenset(("grad", "draw", "settings"))
 
-Raw = list[Any]  # a step, as JSON has it
+Raw = list[Any]  # a step as JSON
 
 
 class Words(NamedTuple):
@@ -57,10 +57,10 @@ class Words(NamedTuple):
 class Body(NamedTuple):
     """A parsed program. Its values are views of the bytes that it was read from."""
 
-    target: int  # the number of the result that is asked for
-    steps: list[Any]  # as JSON; `step_of` reads one
+    target: int  # the number of the requested result
+    steps: list[Any]  # as JSON; `step_of` parses one
     values: list[memoryview]
-    words: list[Words]  # of each value
+    words: list[Words]  # descriptions of the values
 
 
 class StepSeeds(NamedTuple):
@@ -76,7 +76,7 @@ class BodyStep(NamedTuple):
     operation: str
     arguments: list[Any]
     keywords: dict[str, Any]
-    records: bool  # whether torch records gradients
+    records: bool  # torch records gradients
     draw: StepSeeds | None
     settings: Settings = ()
 
@@ -215,7 +215,7 @@ def _parsed(text: memoryview, what: str, most: int) -> Any:
     """Parse JSON that holds at most `most` steps or values."""
     _check_parts(text, what, most)
     try:
-        return json.loads(bytes(text))  # Python's own reader: a constant may be infinite or NaN
+        return json.loads(bytes(text))  # Python's own parser, since a constant may be infinite or NaN
     except (ValueError, RecursionError):
         raise RemoteProtocolError(f"{what} is no JSON") from None
 

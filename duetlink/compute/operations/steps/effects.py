@@ -20,7 +20,7 @@ from duetlink.compute.operations.allow_lists.allowed import (
     registered,
 )
 
-# How the names in a class's lists are written on the wire
+# The first characters of a member's wire name, by the list that names it
 _SIGNS = dict.fromkeys((*EFFECTS, "metadata_methods"), ".")
 _SIGNS |= {"attributes": "@", "metadata": "@", "settable": "@="}
 _WORST = (ELEMENTWISE, AGGREGATE, OTHER, BACKWARD, IN_PLACE)
@@ -58,7 +58,7 @@ def may_draw(operation: str) -> bool:
 
 @functools.cache
 def _drawing(of: tuple[str, ...]) -> frozenset[str]:
-    found = {"numpy.random.default_rng"}  # without a seed, from the system's entropy
+    found = {"numpy.random.default_rng"}  # draws from the system's entropy if it gets no seed
     for library in of:
         listed = read_list(library)
         module = listed["module"]

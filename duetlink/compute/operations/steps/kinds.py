@@ -9,20 +9,20 @@ from typing import Any
 
 from duetlink.compute.operations.allow_lists.allowed import AGGREGATE, BACKWARD, ELEMENTWISE, IN_PLACE
 
-# From CHANGES_FIRST to CHANGES_ALL a step writes into memory that may be seen elsewhere.
-NOTHING = 0  # to any object; or it is malformed, and refused
+# Steps from CHANGES_FIRST to CHANGES_ALL write into memory that other results may share.
+NOTHING = 0  # no effect on any object; also a malformed step, which a room refuses
 FRESH = 1
-SHARES = 2  # its result may share memory with each argument
-PART = 3  # … with the first one only
-READS_GRAPH = 4  # SHARES, and the gradients depend on the whole graph
+SHARES = 2  # its result may share memory with every argument
+PART = 3  # its result may share memory with the first argument only
+READS_GRAPH = 4  # as SHARES, and its result depends on the whole graph
 CHANGES_FIRST = 5
 CHANGES_ALL = 6
 BACK = 7  # changes the gradients of the graph
-EVERYWHERE = 8  # changes what everything may depend on, such as the state of random numbers
+EVERYWHERE = 8  # changes a state that every step may depend on, such as that of random numbers
 
-# With these a function writes into an argument, unless they are false. They are refused (guards.toml).
+# Keywords that make a function write into an argument, unless they are false. guards.toml refuses them.
 _WRITING = frozenset(("out", "inplace", "in_place", "overwrite_input"))
-# OTHER in the lists, since a row of their results is made of many; but none returns a part of an argument.
+# These are OTHER in the lists, since a row of the result depends on many rows; yet all return new memory.
 _NEW_ARRAYS = """
     operator.matmul numpy.matmul numpy.dot numpy.concatenate numpy.stack
     torch.matmul torch.mm torch.bmm torch.mv torch.addmm torch.cat torch.stack torch.softmax torch.log_softmax
@@ -32,8 +32,8 @@ _NEW_ARRAYS = """
     .matmul .mm .bmm .mv .softmax .log_softmax
 """
 NEW_ARRAYS = frozenset(_NEW_ARRAYS.split())
-# These tell where gradients are, to which backward steps add. What else torch would take over as such, for
-# instance what `backward` is given, the room copies (separation.py).
+# Attributes that give access to gradients, to which backward steps add. Other objects that torch would use as
+# a gradient, such as the argument of `backward`, are copied by the room (separation.py).
 GRADIENTS = frozenset(("@grad", "@=grad"))
 _TEACHING = frozenset((".requires_grad_", "@=requires_grad"))
 
@@ -51,7 +51,7 @@ def kind_by_name(operation: str, effects: Callable[[str], str]) -> int:
         return CHANGES_FIRST if operation[0] in ".@" else CHANGES_ALL
     if operation in ("operator.getitem", ".__getitem__"):
         return PART
-    # a copied object keeps its gradient
+    # not copy.*: a copied object keeps its gradient
     if effect in (ELEMENTWISE, AGGREGATE) and not operation.startswith("copy."):
         return FRESH
     if operation in NEW_ARRAYS:

@@ -20,9 +20,9 @@ class Partition:
 
     def __init__(self) -> None:
         self.parent = array("i")  # -1: a root
-        self.when = array("i")  # the link to the parent was made
+        self.when = array("i")  # the time at which the link to the parent was made
         self._size = array("i")
-        self.attached = array("i")  # the former roots, in the order in which they became links
+        self.attached = array("i")  # former roots, in the order in which they got a parent
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -41,7 +41,7 @@ class Partition:
     def find(self, number: int, before: int = NOW) -> int:
         """Return the root of a number's class, by the merges before that time."""
         parent, when = self.parent, self.when
-        while when[number] < before:  # a root has NOW
+        while when[number] < before:  # the `when` of a root is NOW
             number = parent[number]
         return number
 

@@ -16,8 +16,8 @@ from duetlink.compute.prep.frames import PREPARE
 from duetlink.data.prep.spec import PrepSpec
 from duetlink.errors import DuetError
 
-UNPREPARED = ""  # beside the digests: an asset was used as it is, or nobody can tell how it was prepared
-_MOST = 100  # preparations that are read, each of up to 1 MiB; more leave the result unprepared
+UNPREPARED = ""  # in place of a digest: an asset was used unprepared, or its preparation is unreadable
+_MOST = 100  # preparations that are parsed, each of up to 1 MiB; further ones count as UNPREPARED
 
 
 def preparations_of(found: Slice) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def preparations_of(found: Slice) -> tuple[str, ...]:
     }
     if not assets:
         return ()
-    digests: dict[int, str] = {}  # by shape
+    digests: dict[int, str] = {}  # shape -> digest
     for number, shape in enumerate(found.shapes):
         if shape.operation == PREPARE:
             digests[number] = _digest(shape) if len(digests) < _MOST else UNPREPARED
@@ -41,7 +41,7 @@ def preparations_of(found: Slice) -> tuple[str, ...]:
         used = found.references[begin:end]
         begin = end
         if found.shapes[number].operation == ASSET or number in digests:
-            continue  # a preparation that can be read uses its frame only
+            continue  # a preparation uses nothing but its frame
         if not assets.isdisjoint(used):
             preparations.add(UNPREPARED)
     return tuple(sorted(preparations))

@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from duetlink.compute.operations.steps.body import BodyStep
 
 ASSET, VALUE, DROP, GRAD = "asset", "value", "drop", "grad"
-SEEDS = frozenset(("torch.manual_seed",))  # which set the seed of the draws after them
+SEEDS = frozenset(("torch.manual_seed",))  # operations that set the seed of later draws
 
-MAX_DEPTH = 20  # of an argument
+MAX_DEPTH = 20  # nesting of an argument
 
-Argument = Any  # JSON, as above
+Argument = Any  # JSON as in the module's docstring
 
 
 class Step(NamedTuple):
     """One recorded step."""
 
-    id: int  # of its result; 0: nobody wants it
+    id: int  # of its result; 0: no step uses it
     operation: str
     arguments: Sequence[Argument]
     keywords: dict[str, Argument]

@@ -40,14 +40,14 @@ class Slice:
     matter; 0 is none.
     """
 
-    shapes: Sequence[Shape]  # each once, by its first appearance
-    steps: array[int]  # which of the shapes each is; the next ones, too, have one item per step
+    shapes: Sequence[Shape]  # each once, in the order of first use
+    steps: array[int]  # index into `shapes`; this and the next two arrays have one item per step
     results: array[int]
     reference_ends: array[int]
     references: array[int]
-    values: dict[int, LoggedValue]  # by the number of what a step "value" refers to
+    values: dict[int, LoggedValue]  # by the number that a step "value" names
     targets: tuple[int, ...]
-    draws: dict[int, StepSeeds]  # of the steps that may draw random numbers
+    draws: dict[int, StepSeeds]  # by position, only of steps that may draw random numbers
 
     @property
     def target(self) -> int:
@@ -75,8 +75,9 @@ class _Search:
         self.needed = bytearray(nodes)
         self.undefined: set[int] = set()
         self._watched = bytearray(nodes)
-        self._count = array("i", bytes(4 * nodes))  # needed or watched nodes at and below each
-        self._graded: set[int] = set()  # graphs of which a gradient may be read
+        # for each node, the needed or watched nodes at and below it
+        self._count = array("i", bytes(4 * nodes))
+        self._graded: set[int] = set()  # graphs with a gradient that may be read
         self._recorded: set[int] = set()  # graphs that a backward step reads
         self._inputs: dict[int, list[tuple[int, int]]] | None = None
 

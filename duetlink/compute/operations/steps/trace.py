@@ -45,8 +45,8 @@ from duetlink.compute.operations.steps.partition import Partition
 from duetlink.compute.operations.steps.program import ASSET, DROP, GRAD, MAX_DEPTH, SEEDS, VALUE
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
-# Of memory, for one program: some three million steps. A step takes about 170 bytes; one that differs from
-# all others in more than its ids takes several hundred more.
+# The memory of one trace, enough for some 3,000,000 steps. A step takes about 170 bytes; one that differs
+# from all others in more than its ids takes several hundred more.
 MAX_HELD_BYTES = 512 * 1024 * 1024
 _INTEGER_BYTES = sys.getsizeof(1 << 30)
 _PAIR_BYTES = sys.getsizeof((0, 0))
@@ -68,8 +68,8 @@ class Shape:
 
     operation: str
     arguments: Sequence[Any]
-    keywords: dict[str, Any]  # in the order in which they came, which can have a meaning
-    gradients: bool  # whether torch recorded them then
+    keywords: dict[str, Any]  # in the order of the call, which can have a meaning
+    gradients: bool  # torch recorded gradients
     kind: int
     settings: Settings = ()
 
@@ -83,36 +83,37 @@ class Trace:
         `may_learn` false promises that no tensor among assets and values has `requires_grad`. Slices are then
         smaller.
         """
-        self.kinds = bytearray()  # the rest of these: one item per step
-        self.results = array("i")  # node; -1: none
+        self.kinds = bytearray()  # this and the next arrays have one item per step
+        self.results = array("i")  # the node of the result; -1: the step has none
         self.shape_numbers = array("i")
         self.reference_ends = array("q")
-        self.references = array("i")  # nodes; -1: of no result that there was
+        self.references = array("i")  # the nodes that steps name; -1: an id of no known result
         self.shapes: list[Shape] = []
         self.sharing = Partition()
-        self.graph = Partition()  # merged wherever `sharing` is
+        self.graph = Partition()  # whatever is merged in `sharing` is merged here as well
         self.values: dict[int, LoggedValue] = {}
-        self.draws: dict[int, StepSeeds] = {}  # of the steps that may draw random numbers
-        # What a graph reads without being connected to it: a step, a node of the graph, a node of the data.
+        self.draws: dict[int, StepSeeds] = {}  # only of steps that may draw random numbers
+        # Inputs of a graph that are not part of it: the step, a node of the graph, the node of the input.
         self.inputs: tuple[array[int], array[int], array[int]] = (array("q"), array("i"), array("i"))
-        # of each node that stands for its class: it may have the memory of gradients, to which steps add
+        # 1 for a root whose class may contain gradients, to which backward steps add
         self.holding = bytearray()
         self.effects = effects
         self._may_learn = may_learn
         self._nodes = 0
         self._node_of: dict[int, int] = {}
-        self._learning = bytearray()  # of each node that stands for its class: a gradient may lead there
-        self._learned = False  # whether that is so of any
+        self._learning = bytearray()  # 1 for a root whose class may have gradients
+        self._learned = False  # True if any class may have gradients
         self._assets: dict[str, int] = {}
         self._number_of: dict[str, int] = {}
-        # what an operation does and teaches, and whether it may draw random numbers, by its name
+        # operation -> kind, `teaches`, `may_draw`
         self._known: dict[str, tuple[int, bool, bool]] = {}
         self._gradients = True
-        self._settings: Settings = ()  # of the step at hand
-        self._draw = StepSeeds(None, 0)  # the next one
-        self._last = 0  # references, before the step at hand
-        self._next_modes: tuple[bool, StepSeeds] | None = None  # behind a whole program
-        self._texts_bytes = 0  # of all that is held in other objects than numbers
+        self._settings: Settings = ()  # of the current step
+        self._draw = StepSeeds(None, 0)  # of the next step that draws
+        self._last = 0  # the number of references before the current step
+        # the modes with which the next recorded step starts
+        self._next_modes: tuple[bool, StepSeeds] | None = None
+        self._texts_bytes = 0  # the memory of texts, shapes and values
         self._is_full = False
 
     def node(self, id_: int) -> int:
@@ -156,9 +157,9 @@ class Trace:
         self._check_room(len(steps))
         if self._next_modes is not None:
             (self._gradients, self._draw), self._next_modes = self._next_modes, None
-        opened: dict[int, int] = {}  # of the values, by index
+        opened: dict[int, int] = {}  # index of a value -> its node
         for raw in steps:
-            # wider than what the protocol allows: what a room refuses does no harm here
+            # checked less strictly than in a room: a step that a room refuses does no harm here
             if type(raw) is not list or not 3 <= len(raw) <= 6:
                 self._put(NOTHING, -1, -1, ())
                 continue
@@ -225,7 +226,7 @@ class Trace:
     def _check_room(self, steps: int) -> None:
         if self._is_full or self.held_bytes > MAX_HELD_BYTES:
             self._refuse_more()
-        self._grow(2 * steps)  # a result each, and what it opens
+        self._grow(2 * steps)  # each step has a result, and may open an asset or value
 
     def _add(
         self,
@@ -276,7 +277,7 @@ class Trace:
             self._hold(sys.getsizeof(operation) + _PAIR_BYTES)
         kind, teaching, may = known
         nodes: list[int] = []
-        first = 0  # how many of them are in the first argument
+        first = 0  # the number of nodes that the first argument names
         look_up = self._node_of.get
         for index, argument in enumerate(arguments):
             if type(argument) is list:
@@ -331,7 +332,7 @@ class Trace:
         """
         if not argument or depth > MAX_DEPTH or type(argument[0]) in (list, dict):
             return False
-        if isinstance(argument[0], (int, float)):  # 1.0 and true are found where 1 is looked for
+        if isinstance(argument[0], (int, float)):  # in a dict, 1.0 and True are the same key as 1
             nodes.append(self._node_of.get(argument[0], -1))  # type: ignore[arg-type]
             argument[:] = [0]
             return True
@@ -388,7 +389,7 @@ class Trace:
         return number
 
     def _hold(self, size_bytes: int) -> None:
-        # looked at here, too: what one batch has may be many times as large as its text
+        # checked here as well: the objects of one batch may be many times as large as its text
         self._texts_bytes += size_bytes
         if self._texts_bytes > MAX_HELD_BYTES:
             self._refuse_more()
@@ -424,9 +425,9 @@ class Trace:
         if kind == CHANGES_FIRST and first != 1:
             kind = CHANGES_ALL
         if kind in (CHANGES_FIRST, CHANGES_ALL) and not nodes:
-            return EVERYWHERE  # nobody sees what it changes
+            return EVERYWHERE  # it is unknown which object it changes
         if kind == BACK and not any(node >= 0 and self._learns(node) for node in nodes):
-            return EVERYWHERE  # which torch refuses
+            return EVERYWHERE  # torch refuses such a step
         return kind
 
     # -- what hangs together ---------------------------------------------------------------------------------
