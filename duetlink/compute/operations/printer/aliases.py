@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from duetlink.compute.operations.allow_lists.allowed import registered
 from duetlink.compute.operations.printer.names import is_identifier
 
-# How tightly Python binds
+# Python's operator precedence, from the loosest
 STATEMENT, COMPARISON, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, POWER, PRIMARY = range(11)
 
 _ALIASES = (

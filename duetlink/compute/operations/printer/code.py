@@ -40,12 +40,12 @@ from duetlink.compute.prep.frames import PREPARE
 
 MAX_LINES = 400
 WIDTH = 100
-_MAX_WORDS = 100  # about a value
+_MAX_WORDS = 100  # characters of the description of a value
 _MOST_SEEDS = 8
-_MOST_TEXTS = 500  # that are listed
-_LAST_STEPS = 20  # steps that are shown of what is not shown
-_MAX_ENDING = 500  # characters of one of them
-_ROOM = 16  # of the line, for what is written around an expression that waits
+_MOST_TEXTS = 500  # texts that are listed
+_LAST_STEPS = 20  # the last steps, which are shown beyond max_lines
+_MAX_ENDING = 500  # characters of one of these steps
+_ROOM = 16  # characters of a line that are kept for the code around a waiting expression
 
 
 def code_of(slice_: Slice, *, max_lines: int = MAX_LINES, width: int = WIDTH) -> str:
@@ -83,10 +83,10 @@ class _Block:
 
     items: Sequence[Item]
     number: int
-    loops: tuple[Loop, ...]  # that it is in
-    changed: list[int]  # up to each item, how many change an object
+    loops: tuple[Loop, ...]  # the loops around it, outermost first
+    changed: list[int]  # before each item, how many items change an object
     lines: list[Line] = field(default_factory=list)
-    counts: bool = False  # the number of the round is used
+    counts: bool = False  # its lines use the loop's counter
 
 
 class _Code:
@@ -96,10 +96,10 @@ class _Code:
         self._width = width
         self._uses = Uses(slice_)
         self._variables = Variables(slice_, self._uses)
-        self._like: dict[int, list[int]] = {}  # in a loop: the same step in all rounds
-        self._written = 0  # lines
-        self._shown = 0  # steps
-        # else it is of no matter whether gradients were recorded
+        self._like: dict[int, list[int]] = {}  # step of a first round -> that step in all rounds
+        self._written = 0  # number of lines
+        self._shown = 0  # number of steps
+        # without backward steps and parameters, `torch.no_grad()` has no effect and is not printed
         self._graded = any(
             shape.kind == BACK or teaches(shape.operation, shape.keywords) for shape in slice_.shapes
         )
@@ -296,7 +296,7 @@ class _Code:
         changing: dict[int, Text] = {}
         words: list[str] = []
         if step in self._like:
-            # literals of a loop within a loop are not counted by one variable
+            # no formula for literals of inner loops: they may depend on two counters
             variable = "" if len(block.loops) > 1 else COUNTERS[0]
             differing = differences(self._slice, self._like[step], variable)
             changing, words = differing.changing, list(differing.words)
@@ -326,7 +326,7 @@ class _Code:
             texts = [variables.text(meaning) for meaning in meanings]
             text = expression(shape, texts, changing, used=used, augment=augment)
             waiting = [number for number, which in meanings if which == HERE and number in variables.waiting]
-            # of a long list some items are left out, and what waits in them has to be shown all the same
+            # omitted items of a long list may be waiting expressions, which must be printed
             is_cut = "items(" in text.text
             if not waiting or (len(text.text) <= room and not is_cut):
                 return text
@@ -341,7 +341,7 @@ class _Code:
                 excess -= len(part.text.text) - len(name)
                 if excess <= 0 and taken >= least:
                     break
-            least *= 2  # some shorten nothing, as a long list is not written in full: this bounds the turns
+            least *= 2  # names within an omitted part shorten nothing; doubling bounds the number of turns
 
     def _can_wait(
         self, block: _Block, index: int, step: int, number: int, until: float, *, writes: bool
@@ -361,7 +361,7 @@ class _Code:
         if writes and user > index + 1:
             return False
         if self._shape(step).settings:
-            return False  # what is said of them is of this step alone
+            return False  # the comment on its settings is for this step alone
         gradients = self._shape(step).gradients or not self._graded
         item = block.items[user] if user < len(block.items) else None
         if not isinstance(item, int):

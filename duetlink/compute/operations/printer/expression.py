@@ -51,9 +51,10 @@ _BINARY = {
     "ge": (">=", COMPARISON),
 }
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
-_MAX_ITEMS = 16  # of a container
-_HEAD, _TAIL = 10, 2  # of a longer one
-_MOST_ITEMS = 300  # of all containers of a step, one within the other: what stands behind them is to be found
+_MAX_ITEMS = 16  # items of a container that are all shown
+_HEAD, _TAIL = 10, 2  # items shown of a longer container
+# items shown of all containers of a step together, so that the code behind them can be found
+_MOST_ITEMS = 300
 
 
 def expression(
@@ -96,7 +97,7 @@ class _Writer:
         self._left = _MOST_ITEMS
         self._references = iter(references)
         self._changing = changing
-        self._literal = -1  # number of the last one
+        self._literal = -1  # index of the last literal
 
     def step(self, used: bool, augment: bool) -> Text:
         shape = self._shape
@@ -171,7 +172,7 @@ class _Writer:
             left, right = right, left
         if name == "pow":
             return Text(f"{left.within(PRIMARY)} ** {right.within(UNARY)}", binds)
-        # a < b < c is something else
+        # in Python, a < b < c means something else
         first = left.within(binds + 1 if binds == COMPARISON else binds)
         return Text(f"{first} {sign} {right.within(binds + 1)}", binds)
 

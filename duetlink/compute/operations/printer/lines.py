@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MOST_LINES = 100  # of a text that does not say at its top how it ends
+MOST_LINES = 100  # a longer text shows its last lines at the top
 ENDING = 3  # lines
 
 
@@ -14,9 +14,9 @@ class Line:
     """A statement, or the head of a loop."""
 
     text: str
-    gradients: bool  # whether torch records them
-    words: Sequence[str] = ()  # behind it
-    body: list[Line] | None = None  # of a loop
+    gradients: bool  # torch records gradients
+    words: Sequence[str] = ()  # comments behind it
+    body: list[Line] | None = None  # the body of a loop
 
 
 def heading(count: int, ending: Sequence[str]) -> list[str]:

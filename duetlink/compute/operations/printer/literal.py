@@ -9,14 +9,14 @@ from typing import Any
 MAX_SHOWN = 60  # characters of a text
 _LONG_NUMBER = 40  # digits
 
-# Right to left: even without control characters they carry the quotes and commas around them along.
+# Right-to-left characters: they move the quotes and commas around them, even without control characters.
 _RIGHT_TO_LEFT = frozenset(("R", "AL", "AN"))
-# Letters and signs that look like nothing at all
+# Letters and signs that are invisible
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-# Letters of Greek and Cyrillic that nobody takes for one of ASCII: words with one are shown as they are. What
-# is missing here is shown as a code.
+# Greek and Cyrillic letters that look like no ASCII letter: words with one are shown as they are. A letter
+# that is missing here is shown as a code.
 _DISTINCT = frozenset("вджзйлнтфцщэюяБГДЖЙЛПФЦЩЭЮЯδλξπφψΓΔΛΞΠΣΦΨΩ")
-_LATIN = frozenset("ßÆæØøŒœÐðÞþĐđŁł")  # that are no letter of ASCII with an accent
+_LATIN = frozenset("ßÆæØøŒœÐðÞþĐđŁł")  # Latin letters that are no accented ASCII letter
 _BEYOND_ASCII = re.compile(r"[^\W\d_]+|[^\x00-\x7f]")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -91,9 +91,8 @@ def _shown(before: str, character: str) -> str:
         not character.isprintable()
         or character in _BLANK
         or unicodedata.bidirectional(character) in _RIGHT_TO_LEFT
-        or (
-            category in ("Mn", "Me") and not (category == "Mn" and before.isalpha())
-        )  # would lie on what is before
+        # a mark that would combine with a character other than a letter
+        or (category in ("Mn", "Me") and not (category == "Mn" and before.isalpha()))
     ):
         return _code(character)
     return character

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Item: TypeAlias = "int | Loop"  # a step, by its position, or a loop
-Reference: TypeAlias = tuple[int, int]  # the step, and the how manieth of its references
+Reference: TypeAlias = tuple[int, int]  # a step, and the index among its references
 Numbers: TypeAlias = NDArray[np.int64]
 
 _WINDOW = 6
-_QUICK = 8  # items that are compared one by one before many are at once
+_QUICK = 8  # items compared one by one before vectorised comparison
 
 
 @dataclass(slots=True, eq=False)
@@ -23,15 +23,13 @@ class Loop:
 
     rounds: Sequence[Sequence[Item]]
     key: Hashable = None
-    outer: Sequence[Reference] = ()  # of the first round to what is outside
-    # references of the first round that mean, in the others, what the round before made -> by which step
+    outer: Sequence[Reference] = ()  # references of the first round to results outside the loop
+    # reference of the first round that later rounds take from the round before -> the step that makes it
     carried: dict[Reference, int] = field(default_factory=dict)
-    initial: dict[int, int] = field(
-        default_factory=dict
-    )  # that result -> what is in its place in the first round
-    collected: set[int] = field(
-        default_factory=set
-    )  # results of the first round of which all rounds' are used later
+    # step that makes a carried result -> step that makes the initial value
+    initial: dict[int, int] = field(default_factory=dict)
+    # steps of the first round whose results, of all rounds, are used after the loop
+    collected: set[int] = field(default_factory=set)
 
 
 def results_of(item: Item, which: int) -> Iterator[int]:
@@ -50,11 +48,11 @@ class Row:
     """Items in order, with the item that makes each of their references."""
 
     items: Sequence[Item]
-    keys: Numbers  # what each does
-    ends: Numbers  # of the references of each
-    makers: Numbers  # the item; below 0: none
-    slots: Numbers  # which of its results
-    sources: Sequence[Reference] | None  # None: items are steps
+    keys: Numbers  # equal keys: the items do the same
+    ends: Numbers  # end of each item's references
+    makers: Numbers  # of each reference: the item that makes it; below 0: none
+    slots: Numbers  # of each reference: the index among the item's results
+    sources: Sequence[Reference] | None  # step and index of each reference; None: items are steps
 
     def begin(self, index: int) -> int:
         """Return the index of an item's first reference."""

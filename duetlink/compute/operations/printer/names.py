@@ -6,15 +6,16 @@ import builtins
 import keyword
 import re
 
-COUNTERS = "ijk"  # of rounds
+COUNTERS = "ijk"  # loop counters, from the outermost
 _MAX_HINT = 24  # characters
 
 _MODULES = "np pd pl sm F torch sklearn statsmodels scipy operator math datetime"
 _OURS = "asset characters fitted items operation constant malformed undefined"
-RESERVED = frozenset((*_MODULES.split(), *_OURS.split(), "_", *COUNTERS))  # what the code uses by itself
+# names that printed code uses itself
+RESERVED = frozenset((*_MODULES.split(), *_OURS.split(), "_", *COUNTERS))
 _COMPARING = "eq ne lt le gt ge and or xor invert isnan isin logical_and logical_or logical_not"
 _COMPARISONS = frozenset(_COMPARING.split())
-# The result is in a way what the first argument was
+# The result of these keeps the name of the first argument
 _KEEPING = "add sub mul truediv floordiv mod pow neg pos abs subtract multiply divide"
 _ALIKE = frozenset((*_KEEPING.split(), "getitem", "round", "clone", "copy", "to", "fit", "fitted"))
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -71,7 +72,7 @@ def hint_of(operation: str, first: str, key: object = None) -> str:
         return first
     if operation[0] in ".@" and first and len(first) + len(bare) < _MAX_HINT:
         return f"{first}_{bare}"
-    # LogisticRegression, but not SVC
+    # splits LogisticRegression, but not SVC
     return (
         re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", bare).lower()[:_MAX_HINT].strip("_")
     )

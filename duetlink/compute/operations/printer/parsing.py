@@ -17,9 +17,9 @@ def parsed(source: str) -> ast.Module:
         SyntaxError, ValueError, MemoryError, RecursionError: it is no Python, or too deeply nested.
     """
     ours = ("ignore", None, Warning, re.compile(re.escape(_FILE)), 0)
-    if ours not in warnings.filters:  # adding it twice would let Python repeat warnings that it has given
+    if ours not in warnings.filters:  # adding it twice would make Python repeat earlier warnings
         warnings.filterwarnings("ignore", module=re.escape(_FILE))
-    # CPython before 3.11.8 may stumble where another thread parses at the same time (gh-106905)
+    # CPython before 3.11.8 may fail if another thread parses at the same time (gh-106905)
     with contextlib.suppress(SystemError):
         return ast.parse(source, _FILE)
     return ast.parse(source, _FILE)

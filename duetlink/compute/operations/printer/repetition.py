@@ -19,13 +19,13 @@ import numpy as np
 from duetlink.compute.operations.printer.loops import Item, Loop, Numbers, Reference, Row, results_of
 
 _MIN_ROUNDS = 3
-_MIN_SAVED = 6  # steps that need not be written again
+_MIN_SAVED = 6  # the fewest steps that a loop must save
 _PASSES = 4
-_MOST_ITEMS = 50_000  # of a further pass: nobody reads that much
-_WORK = 60  # comparisons per step, at most
-_STARTS = 16  # first steps of a loop that are tried, if it may have begun sooner than is certain
-_TURNS = 128  # … of one that there is
-_ENOUGH = 4  # rounds to see what they take over from each other
+_MOST_ITEMS = 50_000  # no further pass over longer code, which no one reads
+_WORK = 60  # the most comparisons, per step
+_STARTS = 16  # earlier first steps that are tried, where the first round may have other initial values
+_TURNS = 128  # first steps that are tried for a loop that was found
+_ENOUGH = 4  # rounds that are enough to see what is carried over
 
 
 def fold(
@@ -70,7 +70,8 @@ class _Folding:
         self._last = last
         self._single = single
         self._openings = openings
-        self._place: dict[int, Reference] = {}  # step -> item, slot; where items are not the steps themselves
+        # step -> item, index among its results; empty while items are steps
+        self._place: dict[int, Reference] = {}
         self._loop_keys: dict[Hashable, int] = {}
         self._work = _WORK * len(keys) + 10_000
 
@@ -84,9 +85,9 @@ class _Folding:
         last_use = self._last_uses()
         seen: dict[int, int] = {}
         seen_window: dict[int, int] = {}
-        failed: dict[int, int] = {}  # period -> up to where nothing comes of it
+        failed: dict[int, int] = {}  # period -> position up to which no loop of it exists
         loops: list[tuple[int, int, Loop]] = []
-        floor = position = 0  # what is before the floor belongs to a loop
+        floor = position = 0  # items before `floor` belong to a loop
         while position < len(keys):
             found = None
             key, window = keys[position], windows[position]
@@ -135,7 +136,7 @@ class _Folding:
             exact -= 1
         start = exact
         while start > max(floor, exact - period) and keys[start - 1] == keys[start - 1 + period]:
-            start -= 1  # of a first round whose initial values come from outside
+            start -= 1  # steps of a first round with initial values
         for first in (*range(start, min(start + _STARTS, exact)), exact):
             loop = self._checked(first, period, (end - first) // period, last_use)
             if loop is not None:
@@ -170,7 +171,7 @@ class _Folding:
         each = row.begin(start + period) - begin
         makers = row.makers[begin : begin + rounds * each].reshape(rounds, each)
         slots = row.slots[begin : begin + rounds * each].reshape(rounds, each)
-        moving = makers[1] >= start  # made in this round, or carried over from the one before
+        moving = makers[1] >= start  # made in this round or the one before
         carried = moving & (makers[1] < start + period)
         expected = makers[1] + np.where(moving, period, 0) * np.arange(-1, rounds - 1)[:, None]
         right = ((makers == expected) & (slots == slots[1])).all(axis=1)
@@ -196,7 +197,7 @@ class _Folding:
         for offset in np.unique(later).tolist():
             item = row.items[start + offset]
             if isinstance(item, Loop) or self._key(item) in self._single:
-                return None  # lists of lists are not written
+                return None  # lists of lists are not printed
             loop.collected.add(item)
         return loop
 

@@ -12,16 +12,16 @@ from duetlink.compute.operations.printer.loops import Item, Loop
 from duetlink.compute.operations.printer.outline import literals
 from duetlink.compute.operations.steps.slice import Slice
 
-_FEW = 8  # are all shown
-_MOST_SHAPES = 100_000  # that are compared
+_FEW = 8  # up to so many values are all shown
+_MOST_SHAPES = 100_000  # the most shapes that are compared
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
     """The differences of one step of a loop."""
 
-    changing: dict[int, Text]  # the literals that differ, by their number, as they are written
-    words: tuple[str, ...]  # about those that do not follow the number of the round
+    changing: dict[int, Text]  # index of a literal that differs -> its text
+    words: tuple[str, ...]  # comments on those that follow no formula
 
 
 def steps_like(items: Sequence[Item], found: dict[int, list[int]] | None = None) -> dict[int, list[int]]:

@@ -19,9 +19,9 @@ from duetlink.compute.operations.printer.lines import ENDING, MOST_LINES, headin
 from duetlink.compute.operations.printer.literal import marked
 from duetlink.compute.operations.printer.parsing import parsed
 
-MAX_EMPTY_LINES = 5  # in a row are shown as they are; more would push what follows out of sight
-MAX_IDLE_LINES = 20  # the same of other lines that do nothing
-_KEPT = 10  # of more than that: the first lines of a comment say what it is about
+MAX_EMPTY_LINES = 5  # consecutive empty lines that are shown; more would push the next lines out of sight
+MAX_IDLE_LINES = 20  # the same for other lines that do nothing
+_KEPT = 10  # lines kept of a longer run: the first lines of a comment tell its subject
 
 _EMPTY_LINES = re.compile(rf"(?:^[ \t]*\n){{{MAX_EMPTY_LINES + 1},}}", re.MULTILINE)
 _BETWEEN = re.compile(rb"[ \t;]*")
@@ -34,8 +34,8 @@ class _Idle(NamedTuple):
     """Whole lines that belong together and do nothing, counted from 0."""
 
     start: int
-    end: int  # the first line behind it
-    indent: str | None  # of statements; None: a comment, or an empty line
+    end: int  # the line after the last one
+    indent: str | None  # indentation of statements; None: comments or empty lines
 
 
 def shown_source(source: str) -> str:
@@ -96,9 +96,9 @@ def _idle(source: str, lines: list[str]) -> Iterator[_Idle]:
     tree = _parsed(source)
     if tree is None:
         return
-    within: set[int] = set()  # lines that begin within a text
+    within: set[int] = set()  # lines that begin within a text literal
     statements: list[ast.stmt] = []
-    read: set[ast.stmt] = set()  # texts that are kept for whoever asks
+    read: set[ast.stmt] = set()  # first statements, which may be docstrings that the code reads
     for node in ast.walk(tree):
         if isinstance(node, _TEXTS):
             within.update(range(node.lineno, node.end_lineno or 0))
@@ -117,7 +117,7 @@ def _idle(source: str, lines: list[str]) -> Iterator[_Idle]:
 
 def _statements(statements: Sequence[ast.stmt], lines: list[str]) -> Iterator[_Idle]:
     """Yield the statements that share their lines with no other code."""
-    encoded = [line.encode() for line in lines]  # the parser counts columns in bytes
+    encoded = [line.encode() for line in lines]  # the parser counts columns in UTF-8 bytes
     place = 0
     while place < len(statements):
         first = last = statements[place]
@@ -143,7 +143,7 @@ def _end(node: ast.stmt) -> int:
 
 def _parsed(source: str) -> ast.Module | None:
     """Return the tree of the exact text that is run; None if Python cannot parse it."""
-    if "\r" in source:  # Python would count other lines
+    if "\r" in source:  # Python would split the lines differently
         return None
     with contextlib.suppress(SyntaxError, ValueError, MemoryError, RecursionError):
         return parsed(source)

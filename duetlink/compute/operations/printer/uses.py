@@ -12,9 +12,9 @@ from duetlink.compute.operations.steps.kinds import CHANGES_FIRST
 from duetlink.compute.operations.steps.program import ASSET, VALUE
 from duetlink.compute.operations.steps.slice import Slice
 
-Place = tuple[int, int]  # a block of code by its number, and the item in it
-Meaning = tuple[int, int]  # the number of a result, and which of the rounds' it is: by their number, or
-HERE, BEFORE, ALL = -1, -2, -3  # this round's, that of the round before, the list of them
+Place = tuple[int, int]  # the number of a block, and the index of an item in it
+Meaning = tuple[int, int]  # the number of a result, and its round: an index, or one of the next line
+HERE, BEFORE, ALL = -1, -2, -3  # this round, the round before, the list of all rounds
 
 
 class Uses:
@@ -26,7 +26,7 @@ class Uses:
 
     def __init__(self, slice_: Slice) -> None:
         self._slice = slice_
-        # numbers that several steps claim to make, of which the room took one; then no loop is looked for
+        # results that several steps define (a room keeps one); with any, loops are not searched
         self.twice = frozenset(
             number for number, count in Counter(slice_.results).items() if number and count > 1
         )
@@ -42,16 +42,16 @@ class Uses:
             }
             last = [makers.get(slice_.target, -1)]
             self.items = fold(keys, slice_.reference_ends, made_by, last, values, _openings(slice_))
-        self.counts: Counter[int] = Counter()  # by the number of a result
-        self.user: dict[int, Place] = {}  # the last one; a loop where it is an initial value
-        self.kept: set[int] = set()  # numbers that need a name, since another round looks at them
-        self.remade: dict[
-            int, int
-        ] = {}  # what a round takes from the one before -> the step that makes it anew
-        self.rounds: dict[int, int] = {}  # of what is collected in a list: how many there are
-        self._elements: dict[int, tuple[int, int, Loop]] = {}  # number, round, loop
-        self._same: dict[int, int] = {}  # what the last round makes -> what the first round makes
-        self._blocks: dict[int, int] = {}  # by the identity of its loop
+        self.counts: Counter[int] = Counter()  # uses of each result, by its number
+        self.user: dict[int, Place] = {}  # last user of a result; the loop, if it is an initial value
+        self.kept: set[int] = set()  # results that need a name, since another round uses them
+        # result that a round takes from the one before -> the step that makes the next one
+        self.remade: dict[int, int] = {}
+        self.rounds: dict[int, int] = {}  # collected result -> number of rounds
+        # result of a later round -> result of the first round, round, loop
+        self._elements: dict[int, tuple[int, int, Loop]] = {}
+        self._same: dict[int, int] = {}  # result of the last round -> result of the first round
+        self._blocks: dict[int, int] = {}  # `id` of a loop -> number of its block
         for item in self.items:
             self._note_loops(item)
         self._count(self.items, 0, ())
@@ -143,7 +143,7 @@ def _keys(slice_: Slice) -> list[int]:
         numbers.setdefault(repr(shape) if shape.operation == ASSET else outline(shape), len(numbers))
         for shape in slice_.shapes
     ]
-    # a result that is needed in some rounds only is something else
+    # the key tells if the result is needed, which may differ between rounds
     return [
         2 * keys[shape] + (result > 0) for shape, result in zip(slice_.steps, slice_.results, strict=True)
     ]

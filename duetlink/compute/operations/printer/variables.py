@@ -22,8 +22,8 @@ class Waiting:
     hint: str
     gradients: bool
     words: Sequence[str]
-    until: float  # the step that gives one of its variables another value
-    writes: bool  # it, or what is written within it, changes an object: nothing may be read in between
+    until: float  # the step that reassigns one of its variables
+    writes: bool  # it, or an expression in it, changes an object: no read may move past it
 
 
 class Variables:
@@ -34,11 +34,11 @@ class Variables:
         self._uses = uses
         self._names = Names()
         self.name: dict[int, str] = {}
-        self.own: set[int] = set()  # those whose name no other one has
-        self.before: dict[int, str] = {}  # what the round before has made, where that has a name of its own
-        self.lists: dict[int, str] = {}  # of all rounds' results
+        self.own: set[int] = set()  # results whose name belongs to them alone
+        self.before: dict[int, str] = {}  # name of the previous round's result, if it has its own
+        self.lists: dict[int, str] = {}  # name of the list of all rounds' results
         self.waiting: dict[int, Waiting] = {}
-        self.hints: dict[int, str] = {}  # what to call results of these after
+        self.hints: dict[int, str] = {}  # prefix for the names of results made from these
         self.assets: dict[tuple[str, int], str] = {}
         self._values = 0
 
@@ -48,7 +48,7 @@ class Variables:
         known = dict.fromkeys((name, revision) for name, revision in found)
         names = [name for name, _ in known]
         lines = []
-        for plain in (True, False):  # those first that can be called what they are
+        for plain in (True, False):  # assets whose name is a usable variable come first
             for name, revision in known:
                 if (usable(name) and name not in RESERVED) is not plain:
                     continue
