@@ -248,7 +248,7 @@ CROOKED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", CROOKED)
 def test_compiled_code_walks_no_crooked_tree(name: str) -> None:
-    with pytest.raises(OperationRefused, match="a tree that was learnt elsewhere"):
+    with pytest.raises(OperationRefused, match="this fitted tree is refused"):
         tree_of(CROOKED[name])
 
 

@@ -192,27 +192,27 @@ WRONG = {
     "a class of NumPy's": (
         LIST,
         "from numpy import ndarray---module = 'lengths'\n[classes.ndarray]\nother = ['tofile']",
-        "its list has numpy.ndarray, which is not its own",
+        "its list has numpy.ndarray, a class of another library",
     ),
     "a function of NumPy's": (
         LIST,
         "from numpy import sum---module = 'lengths'\n[functions]\nelementwise = ['sum']",
-        "its list has as lengths.sum what another list has as numpy.sum",
+        "its list has the object lengths.sum, which another list has as numpy.sum",
     ),
     "a constant of NumPy's": (
         LIST,
         "from numpy import float32---module = 'lengths'\nconstants = ['float32']",
-        "its list has as lengths.float32 what another list has as numpy.float32",
+        "its list has the object lengths.float32, which another list has as numpy.float32",
     ),
     "a method that does more": (
         LIST,
         "class L: pass\n---module = 'lengths'\n[classes.L]\nin_place = ['mean']",
-        "its list has .mean as in_place, and duetlink's own as aggregate",
+        "its list says that .mean is in_place, and duetlink's own says aggregate",
     ),
     "a method that draws": (
         LIST,
         "class L: pass\n---module = 'lengths'\n[classes.L]\naggregate = ['mean']\nrandom = ['mean']",
-        "its list has .mean as random, and duetlink's own has not",
+        "its list says that .mean is random, and duetlink's own does not",
     ),
 }
 # what is installed is looked up once in a process: so each is tried in a fork of one

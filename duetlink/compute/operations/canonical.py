@@ -98,7 +98,7 @@ class Program:
         try:
             found = slice_of(trace, trace.node(target))
         except LookupError:
-            raise RemoteProtocolError(f"no step makes result {target}, which is asked for") from None
+            raise RemoteProtocolError(f"no step makes the requested result {target}") from None
         bodies = {told.digest: value for told, value in zip(logged, values, strict=True)}
         return cls._settled(found, bodies, len(steps), effects)
 
@@ -123,8 +123,8 @@ class Program:
                 break
             if not turns_left:
                 raise RemoteProtocolError(
-                    f"a program of {len(found):,} steps was not cut down to what makes its result; a request "
-                    "carries the steps that nothing more falls away from"
+                    f"a program of {len(found):,} steps still has steps that its result does not need; send "
+                    "a program that is sliced until no step falls away"
                 )
             turns_left -= 1
             trace = Trace(effects, may_learn=False)

@@ -41,9 +41,11 @@ def fitted(estimator: Any, learnt: Mapping[str, Any]) -> Any:
     """
     names = learnt_names(type(estimator))
     if names is None or type(learnt) is not dict:
-        raise OperationRefused(f"a {type(estimator).__name__} is not given what was learnt elsewhere")
+        raise OperationRefused(f"a fitted {type(estimator).__name__} cannot be sent; fit it at the owner")
     if unlisted := sorted(set(learnt) - names):
-        raise OperationRefused(f"{', '.join(unlisted[:5])} of a {type(estimator).__name__} is in no list")
+        raise OperationRefused(
+            f"{', '.join(unlisted[:5])} of a {type(estimator).__name__}: attributes in no list"
+        )
     from sklearn.base import clone
 
     made = clone(estimator)
@@ -51,7 +53,7 @@ def fitted(estimator: Any, learnt: Mapping[str, Any]) -> Any:
     output = values.pop("_sklearn_output_config", None)
     if output is not None:
         if type(output) is not dict or output not in ({"transform": "default"}, {"transform": "pandas"}):
-            raise OperationRefused("an estimator's output is set to 'default' or 'pandas'")
+            raise OperationRefused("the output of an estimator can only be set to 'default' or 'pandas'")
         made.set_output(**output)
     if values:
         _FINISHES.get(type(made).__name__, _give)(made, values)
@@ -103,7 +105,9 @@ def _value(value: Any, depth: int = 0) -> Any:
             return type(value)(_value(part, depth + 1) for part in value)
         if type(value) is dict:
             return {_value(key, depth + 1): _value(part, depth + 1) for key, part in value.items()}
-    raise OperationRefused(f"an estimator is not given a {type(value).__name__} that was learnt elsewhere")
+    raise OperationRefused(
+        f"a fitted estimator with a {type(value).__name__} cannot be sent; fit it at the owner"
+    )
 
 
 # -- what compiled code would trust ------------------------------------------------------------------------
@@ -120,7 +124,7 @@ def _centers(made: Any, values: dict[str, Any]) -> None:
     centers = values.get("cluster_centers_")
     shape = (made.n_clusters, values.get("n_features_in_"))
     if type(centers) is not np.ndarray or centers.shape != shape or centers.dtype.kind != "f":
-        raise OperationRefused(f"the centers of clusters are {shape[0]} rows of {shape[1]} numbers")
+        raise OperationRefused(f"cluster_centers_ must have {shape[0]} rows of {shape[1]} numbers")
     _give(made, values)
     made.cluster_centers_ = np.ascontiguousarray(centers)
     made._n_threads = 1  # a room is one process
@@ -141,7 +145,7 @@ def _weights(made: Any, values: dict[str, Any]) -> None:
         found = values.get(name)
         if type(found) is not np.ndarray or found.shape != expected or found.dtype.kind != "f":
             raise OperationRefused(
-                f"{name} of this {type(made).__name__} has numbers of the shape {expected}"
+                f"{name} of this {type(made).__name__} must be numbers of the shape {expected}"
             )
     _give(made, values)
 
@@ -153,7 +157,7 @@ def _asks_for_all(tree: Any, values: dict[str, Any]) -> bool:
 
 def _tree(made: Any, values: dict[str, Any]) -> None:
     if not _asks_for_all(values.get("tree_"), values):
-        raise OperationRefused("a tree asks for as many columns as its estimator has seen")
+        raise OperationRefused("tree_ must be a tree for as many columns as n_features_in_ says")
     _give(made, values)
 
 
@@ -161,9 +165,9 @@ def _forest(made: Any, values: dict[str, Any]) -> None:
     """Set the trees of a forest. Rows are checked by the first tree only, and then go to all."""
     trees = values.get("estimators_")
     if type(trees) is not list or not trees:
-        raise OperationRefused("a forest is a list of trees")
+        raise OperationRefused("estimators_ of a forest must be a list of trees")
     if not all(_asks_for_all(getattr(tree, "tree_", None), values) for tree in trees):
-        raise OperationRefused("the trees of a forest ask for as many columns as it has seen")
+        raise OperationRefused("the trees of a forest must be for as many columns as n_features_in_ says")
     _give(made, values)
 
 
@@ -171,7 +175,7 @@ def _vocabulary(made: Any, values: dict[str, Any]) -> None:
     vocabulary = values.get("vocabulary_")
     columns = range(len(vocabulary)) if type(vocabulary) is dict else range(0)
     if type(vocabulary) is not dict or sorted(vocabulary.values()) != list(columns):
-        raise OperationRefused("a vocabulary numbers its words from 0 on")
+        raise OperationRefused("vocabulary_ must number its words 0, 1, 2, …")
     _give(made, values)
 
 
@@ -182,9 +186,11 @@ def _categories(made: Any, values: dict[str, Any]) -> None:
 
     categories, names = values.get("categories_"), values.get("feature_names_in_")
     if type(categories) is not list or not all(type(each) is np.ndarray and len(each) for each in categories):
-        raise OperationRefused("the categories of an encoder are a list of arrays")
+        raise OperationRefused("categories_ of an encoder must be a list of arrays that are not empty")
     if made.min_frequency is not None or made.max_categories is not None:
-        raise OperationRefused("an encoder of infrequent categories counts them where it learns")
+        raise OperationRefused(
+            "a fitted encoder with min_frequency or max_categories cannot be sent; fit it at the owner"
+        )
     row = pd.DataFrame({place: each[:1] for place, each in enumerate(categories)})
     given = made.categories
     made.set_params(categories=categories)
@@ -203,7 +209,7 @@ def _degrees(made: Any, values: dict[str, Any]) -> None:
 
     columns = values.get("n_features_in_")
     if type(columns) is not int:
-        raise OperationRefused("how many columns there are is a whole number")
+        raise OperationRefused("n_features_in_ must be an integer")
     made.fit(np.zeros((1, columns)))
     _give(made, values)
 

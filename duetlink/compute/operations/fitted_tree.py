@@ -39,19 +39,19 @@ def tree_of(told: Mapping[str, Any]) -> Any:
     dtype = np.dtype(_tree.NODE_DTYPE)
     names: tuple[str, ...] = dtype.names or ()
     if told.keys() != {*_COUNTS, *_ARRAYS, *names} or any(type(told[name]) is not int for name in _COUNTS):
-        raise _refused("lacks a part, or has another")
+        raise _refused("has other fields than a tree of this version")
     n_features, n_outputs, n_classes, values = (told[name] for name in (*_COUNTS, *_ARRAYS))
     if n_features < 1 or not 1 <= n_outputs == len(n_classes) or n_classes.dtype.kind != "i":
         raise _refused("has no columns or no outputs")
     count = len(values)
     if count < 1 or any(told[name].shape != (count,) for name in names) or n_classes.min() < 1:
-        raise _refused("has parts of several sizes")
+        raise _refused("has arrays of different lengths")
     if values.shape != (count, n_outputs, n_classes.max()) or values.dtype != np.float64:
         raise _refused("has values of another shape")
     nodes = np.zeros(count, dtype)
     for name in names:
         if told[name].dtype != dtype[name]:
-            raise _refused(f"has no {dtype[name]} as {name}")
+            raise _refused(f"has a field {name} that is not {dtype[name]}")
         nodes[name] = told[name]
     state = {"max_depth": _depth(nodes, n_features), "node_count": count, "nodes": nodes}
     tree = _tree.Tree(n_features, n_classes.astype(np.intp), n_outputs)
@@ -73,10 +73,10 @@ def _depth(nodes: Any, n_features: int) -> int:
         not np.array_equal(np.sort(children), np.arange(1, count))
         or ((left[inner] <= inner) | (right[inner] <= inner)).any()
     ):
-        raise _refused("has nodes that are no one's child, or more than one's")
+        raise _refused("has nodes with no parent or several")
     asked = nodes["feature"][inner]
     if ((asked < 0) | (asked >= n_features)).any():
-        raise _refused("asks for a column that there is not")
+        raise _refused("compares a column that does not exist")
     depths = np.zeros(count, np.intp)
     for node in inner.tolist():  # parents come before their children
         depths[left[node]] = depths[right[node]] = depths[node] + 1
@@ -84,4 +84,4 @@ def _depth(nodes: Any, n_features: int) -> int:
 
 
 def _refused(why: str) -> OperationRefused:
-    return OperationRefused(f"a tree that was learnt elsewhere {why}")
+    return OperationRefused(f"this fitted tree is refused, since it {why}; fit it at the owner")

@@ -49,10 +49,10 @@ def check_source(name: str, source: str) -> None:
     That is: it is too long, or has characters that are invisible or that move others.
     """
     if len(name) > MAX_NAME or not is_identifier(name):
-        raise OperationRefused(f"{harmless(name[:MAX_NAME])!r} is no name of a function, in ASCII")
+        raise OperationRefused(f"{harmless(name[:MAX_NAME])!r} is not the name of a function, in ASCII")
     if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
         raise OperationRefused(
-            f"{name} has over {MAX_SOURCE_BYTES:,} bytes of source; nobody would read them"
+            f"{name} has over {MAX_SOURCE_BYTES:,} bytes of source, too many to review; submit less code"
         )
     for number, line in enumerate(source.split("\n"), 1):
         if len(line) > MAX_LINE:
@@ -64,13 +64,13 @@ def check_source(name: str, source: str) -> None:
         if blanks > MAX_BLANKS:
             raise OperationRefused(
                 f"line {number} of {name} has gaps of {blanks} blanks, over {MAX_BLANKS}; break it, so that "
-                "what stands behind them is in sight"
+                "the code behind them is in sight"
             )
         plain = line.replace("\t", " ")
         if harmless(plain) != plain:
             raise OperationRefused(
-                f"line {number} of {name} has characters that a reader does not see as they are; write them "
-                f"as escapes: {harmless(plain)}"
+                f"line {number} of {name} has invisible characters, or some that move others; write them as "
+                f"escapes: {harmless(plain)}"
             )
 
 
@@ -98,7 +98,7 @@ def _misplaced(name: str, source: str, error: SyntaxError) -> str:
     row, column = error.lineno or 1, error.offset or 1
     line = (source.split("\n")[row - 1 : row] or [""])[0]
     if line.isascii():
-        return f"line {row} of {name} is no Python, so nobody can tell where its letters beyond ASCII are"
+        return f"line {row} of {name} is not valid Python, so its letters beyond ASCII cannot be checked"
     if not line[column - 1 : column] or line[column - 1 : column].isascii():
         # within an f-string, Python before 3.12 counts the column from elsewhere
         column = next(place for place, letter in enumerate(line, 1) if not letter.isascii())
@@ -106,7 +106,7 @@ def _misplaced(name: str, source: str, error: SyntaxError) -> str:
     return (
         f"line {row}, column {column} of {name}: {letter!r} (U+{ord(letter):04X}, "
         f"{unicodedata.name(letter, 'without a name')}) is neither in a text nor in a comment; write "
-        "names in ASCII, so that none is taken for another"
+        "names in ASCII, so that none is mistaken for another"
     )
 
 
@@ -128,14 +128,14 @@ def parse_call(content: bytes, inputs: int) -> FunctionCall:
         # Python's own parser, since an argument may be infinite or NaN
         arguments, keywords = msgspec.convert(json.loads(content), tuple[list[Any], dict[str, Any]])
     except (ValueError, RecursionError):
-        raise RemoteProtocolError("a function's call is no list of arguments and named ones") from None
+        raise RemoteProtocolError("the call of a function is not a list of arguments and keywords") from None
     if not all(is_identifier(name) and len(name) <= MAX_NAME for name in keywords):
-        raise RemoteProtocolError("a named argument of a function has a name that is none")
+        raise RemoteProtocolError("a keyword of a function's call is not an identifier")
     used: set[int] = set()
     for argument in (*arguments, *keywords.values()):
         _check(argument, inputs, used, 0)
     if len(used) != inputs:
-        raise RemoteProtocolError(f"a function has {inputs} inputs, and uses {len(used)}")
+        raise RemoteProtocolError(f"a function has {inputs} inputs, and its call uses {len(used)}")
     return FunctionCall(arguments, keywords)
 
 
@@ -143,7 +143,7 @@ def decode(argument: Argument, inputs: Callable[[int], Any]) -> Any:
     """Return the object that an argument stands for. Raise RemoteProtocolError if it is malformed."""
 
     def refuse(name: str) -> Any:
-        raise RemoteProtocolError("a function's argument names something of a library")
+        raise RemoteProtocolError("an argument of a function names an object of a library")
 
     return program.decode(argument, result=inputs, constant=refuse, function=refuse)
 

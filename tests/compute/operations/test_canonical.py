@@ -159,7 +159,7 @@ def test_what_loses_a_step_with_each_slice_is_refused_when_it_comes_and_settled_
         named = [[places[part[0]]] if type(part) is list else part for part in arguments]
         steps.append([operation, arguments if operation == "asset" else named])
     sent = body.write(places[target], body.steps_text(steps))[0]
-    with pytest.raises(RemoteProtocolError, match="was not cut down to what makes its result"):
+    with pytest.raises(RemoteProtocolError, match="still has steps that its result does not need"):
         Program.read(memoryview(b"".join(sent)), effects)
     assert text(asked(traced(recorded.steps, may_learn=False), target)) == (
         '[["asset",["x",1]],["torch.zeros",[1]],["operator.add",[[2],0]],["operator.add",[[1],[3]]]]'

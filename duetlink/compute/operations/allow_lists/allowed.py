@@ -236,13 +236,15 @@ def _check_own(full: str, known: str) -> None:
     for name, other in ((full, known), (known, full)):
         extension = registered().get(name.partition(".")[0])
         if extension is not None and other.partition(".")[0] != extension.name:
-            raise extension.failed(f"its list has as {name} what another list has as {other}")
+            raise extension.failed(f"its list has the object {name}, which another list has as {other}")
 
 
 def _check_class(library: str, class_: type) -> None:
     extension = registered().get(library)
     if extension is not None and class_.__module__.partition(".")[0] != library:
-        raise extension.failed(f"its list has {class_.__module__}.{class_.__name__}, which is not its own")
+        raise extension.failed(
+            f"its list has {class_.__module__}.{class_.__name__}, a class of another library"
+        )
 
 
 @functools.cache
@@ -262,7 +264,9 @@ def _read_other(extension: Extension) -> dict[str, Any]:
         raise extension.failed(f"its list cannot be read: {type(error).__name__}: {error}") from error
     module = str(listed.get("module"))
     if module.partition(".")[0] != extension.name:
-        raise extension.failed(f"its list is of {module!r}, and not of {extension.name!r} or a module in it")
+        raise extension.failed(
+            f"its list is for {module!r}, and not for {extension.name!r} or a module in it"
+        )
     return listed
 
 

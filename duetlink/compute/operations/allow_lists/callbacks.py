@@ -35,14 +35,14 @@ def check_functions(
     for function in given:
         if _called(function) in _changing():
             raise OperationRefused(
-                f"{operation} takes no function that changes something: {_called(function)}"
+                f"{operation} takes no function that changes its arguments: {_called(function)}"
             )
         given_ones = read_list("guards")["given"]
         known = given_ones.get(operation, given_ones.get(plan.library))
         if known is not None and _called(function) not in known and _library(function) != "sklearn":
             raise OperationRefused(f"{operation} does not take {_called(function)}; write out what it does")
     if operation in function_table("bare") and (len(arguments) > 3 or keywords):
-        raise OperationRefused(f"{operation} hands nothing on to a function")
+        raise OperationRefused(f"{operation} cannot pass further arguments to a function")
     if plan.library != "pandas":
         return
     named = {**dict(zip(plan.names, arguments, strict=False)), **keywords}
@@ -52,7 +52,7 @@ def check_functions(
             _check_name(operation, name)
     if operation in function_table("hand_on"):
         if len(arguments) > len(plan.names):
-            raise OperationRefused(f"{operation} hands nothing on to a function")
+            raise OperationRefused(f"{operation} cannot pass further arguments to a function")
         more = {key: value for key, value in keywords.items() if key not in plan.named}
         _check_handed_on(operation, function, more)
 
@@ -87,7 +87,7 @@ def _is_item_type(class_: type) -> bool:
 def _check_name(operation: str, name: str) -> None:
     if name not in function_table("names"):
         raise OperationRefused(
-            f"{operation}: {name!r} is no name to look up, such as mean, sum, count or first"
+            f"{operation}: the function {name!r} is in no list; mean, sum, count and first are, for example"
         )
 
 
@@ -102,7 +102,7 @@ def _check_handed_on(operation: str, function: Any, keywords: Mapping[str, Any])
                 _check_name(operation, name)
         elif key not in function_table("handed_on") or type(function) not in (str, list, dict):
             raise OperationRefused(
-                f"{operation} hands {key}= on to no function; give it by its name, or none"
+                f"{operation} cannot pass {key}= to a function; leave it out, or name the function by a text"
             )
 
 

@@ -75,7 +75,9 @@ def _check_all(
     operation: str, plan: ArgumentRules, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
     if plan.needed is not None and len(arguments) + len(keywords) < plan.needed[0]:
-        raise OperationRefused(f"{operation} takes {plan.needed[0]} arguments here: {plan.needed[1]}")
+        raise OperationRefused(
+            f"{operation} needs at least {plan.needed[0]} arguments here: {plan.needed[1]}"
+        )
     check_functions(operation, plan, arguments, keywords)
     everything = (*arguments, *keywords.values())
     if operation.startswith("operator."):
@@ -83,11 +85,11 @@ def _check_all(
     elif operation in _WRITING:
         kind = type(arguments[0]) if arguments else type(None)
         if (kind.__module__, kind.__name__) != ("numpy", "ndarray"):
-            raise OperationRefused(f"{operation} writes to an array, its first argument, and to nothing else")
+            raise OperationRefused(f"{operation} may only write to an array of NumPy as its first argument")
     elif plan.library == "pandas":
         for text in _texts(everything):
             if _ZONE_FILE.search(text):
-                raise OperationRefused(f"{operation}: {text!r} would be looked up as a file")
+                raise OperationRefused(f"{operation}: pandas would open {text!r} as a file")
     elif plan.library == "sklearn":
         for name, value in _named(everything):
             _check_keyword(operation, plan, name, value)
@@ -100,7 +102,7 @@ def _check_all(
 
 def _check_keyword(operation: str, plan: ArgumentRules, name: str, value: Any) -> None:
     if name.startswith("_") and name not in read_list("guards")["private"]:
-        raise OperationRefused(f"{operation}: {name}= is not for callers")
+        raise OperationRefused(f"{operation}: {name}= is a private parameter")
     _check_value(operation, plan, name.rpartition("__")[2] if plan.library == "sklearn" else name, value)
 
 
@@ -116,14 +118,14 @@ def _check_value(operation: str, plan: ArgumentRules, name: str, value: Any) -> 
 def _check_item_type(operation: str, value: Any) -> None:
     kind = type(value)
     if isinstance(value, (tuple, list)):
-        raise OperationRefused(f"{operation}: items of several parts are not for private data")
+        raise OperationRefused(f"{operation}: structured dtypes are refused for private data")
     if isinstance(value, Mapping):  # one dtype per column
         for part in value.values():
             _check_item_type(operation, part)
         return
     text = str(value) if isinstance(value, str) else value.str if kind.__module__ == "numpy.dtypes" else ""
     if value is object or _NO_ITEM_TYPE.search(text.partition("[")[0]) or _ZONE_FILE.search(text):
-        raise OperationRefused(f"{operation}: {text or 'object'} is no type for items of private data")
+        raise OperationRefused(f"{operation}: the dtype {text or 'object'} is refused for private data")
 
 
 def _named(value: Any) -> Iterator[tuple[str, Any]]:
@@ -147,14 +149,16 @@ def _check_operands(operation: str, arguments: Sequence[Any]) -> None:
     if operation in _CHANGING:
         if isinstance(target, (bytes, *_CONTAINERS)) or _is_bare_column(type(target)):
             raise OperationRefused(
-                f"{operation}: a {type(target).__name__} of results never changes; make a new one"
+                f"{operation}: a {type(target).__name__} of results cannot be changed; make a new one"
             )
     elif operation == "operator.mod" and isinstance(target, (str, bytes)):
-        raise OperationRefused("texts are not formatted with private data; take its parts")
+        raise OperationRefused("a text cannot be formatted with private data; get the values first")
     elif operation in _JOINING and _are_lists(arguments):
-        raise OperationRefused(f"{operation}: lists of results are not joined; make an array of them")
+        raise OperationRefused(f"{operation}: lists of results cannot be joined; make an array of them")
     elif operation in _JOINING and any(_is_module(type(argument)) for argument in arguments):
-        raise OperationRefused(f"{operation}: modules are not joined, which would share them; make a new one")
+        raise OperationRefused(
+            f"{operation}: modules cannot be joined, since both would share them; make a new one"
+        )
 
 
 def _check_tensors(operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
@@ -163,15 +167,15 @@ def _check_tensors(operation: str, arguments: Sequence[Any], keywords: Mapping[s
         if type(argument).__name__ == "device" and type(argument).__module__ == "torch":
             device = argument.type
         if device is not None and device != "cpu":
-            raise OperationRefused(f"{operation}: a room has a CPU only, not {str(argument)!r}")
+            raise OperationRefused(f"{operation}: a room has only a CPU, not {str(argument)!r}")
     other = keywords.get("other", arguments[1] if len(arguments) > 1 else None)
     if operation in _LARGER and hasattr(other, "dim"):
-        raise OperationRefused(f"{operation} of two tensors is torch.maximum or torch.minimum")
+        raise OperationRefused(f"{operation} of two tensors is refused; use torch.maximum or torch.minimum")
     if operation in _SHARING and arguments:
         flags = getattr(arguments[0], "flags", None)
         if getattr(flags, "writeable", True) is False:
             raise OperationRefused(
-                f"{operation} would make memory writable that others look at; use torch.tensor"
+                f"{operation} would make shared read-only memory writable; use torch.tensor"
             )
 
 

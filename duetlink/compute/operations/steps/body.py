@@ -115,13 +115,13 @@ def read(body: memoryview) -> Body:
     """
     body = body.cast("B")
     if len(body) < _PREFIX_BYTES or body[: len(MAGIC)] != MAGIC:
-        raise RemoteProtocolError("a program does not begin as one of this version does")
+        raise RemoteProtocolError("a program does not begin with the magic bytes of this version")
     header_bytes = int.from_bytes(body[len(MAGIC) : _PREFIX_BYTES], "little")
     if header_bytes > MAX_HEADER_BYTES:
         raise LimitExceeded(f"a program's header is over {MAX_HEADER_BYTES:,} bytes")
     steps_at = _PREFIX_BYTES + header_bytes
     if steps_at > len(body):
-        raise RemoteProtocolError("a program is cut short in its header")
+        raise RemoteProtocolError("a program ends within its header")
     header = _parsed(body[_PREFIX_BYTES:steps_at], "a program's header", MAX_VALUES)
     target, steps_bytes, table = _header(header)
     if steps_bytes > MAX_STEPS_BYTES:
@@ -129,7 +129,7 @@ def read(body: memoryview) -> Body:
     values, words = _values(body, steps_at + steps_bytes, table)
     steps = _parsed(body[steps_at : steps_at + steps_bytes], "a program's steps", MAX_STEPS)
     if type(steps) is not list:
-        raise RemoteProtocolError("a program's steps are no list")
+        raise RemoteProtocolError("the steps of a program are not a list")
     if len(steps) > MAX_STEPS:
         raise LimitExceeded(f"a program of {len(steps):,} steps is over {MAX_STEPS:,}")
     if not 1 <= target <= len(steps):
@@ -160,7 +160,7 @@ def step_of(raw: Any) -> BodyStep:
                 settings = settings_of(modes["settings"]) if "settings" in modes else ()
                 if settings or "settings" not in modes:
                     return BodyStep(operation, arguments, keywords, "grad" not in modes, draw, settings or ())
-    raise RemoteProtocolError("a step is no list of an operation, its arguments, named ones, and modes")
+    raise RemoteProtocolError("a step is not a list of an operation, arguments, keywords and modes")
 
 
 def _draw(told: Any) -> StepSeeds:
@@ -170,15 +170,15 @@ def _draw(told: Any) -> StepSeeds:
             type(number) is int and 0 <= number < MAX_DRAWS
         ):
             return StepSeeds(seed, number)
-    raise RemoteProtocolError("a draw is no seed with a number")
+    raise RemoteProtocolError("the draw of a step is not a pair of a seed and a number")
 
 
 def _header(header: Any) -> tuple[int, int, list[Any]]:
     if type(header) is not dict or header.keys() != _HEADER_KEYS:
-        raise RemoteProtocolError("a program's header is no object of target, steps and values")
+        raise RemoteProtocolError("the header of a program is not an object of target, steps and values")
     target, steps_bytes, table = header["target"], header["steps"], header["values"]
     if type(target) is not int or type(steps_bytes) is not int or type(table) is not list or steps_bytes < 0:
-        raise RemoteProtocolError("a program's header has something else than numbers and a list of values")
+        raise RemoteProtocolError("the header of a program does not have two numbers and a list of values")
     if len(table) > MAX_VALUES:
         raise LimitExceeded(f"a program of {len(table):,} values is over {MAX_VALUES:,}")
     return target, steps_bytes, table
@@ -198,15 +198,16 @@ def _values(body: memoryview, position: int, table: list[Any]) -> tuple[list[mem
             raise LimitExceeded(f"a value is described in more than {MAX_WORDS:,} characters")
         start = position + -position % ALIGNMENT_BYTES
         if start + size > len(body):
-            raise RemoteProtocolError("a program is cut short in its values")
+            raise RemoteProtocolError("a program ends within its values")
         if any(body[position:start]):
-            raise RemoteProtocolError("there is something between two values of a program")
+            raise RemoteProtocolError("the padding between two values of a program is not zero")
         values.append(body[start : start + size])
         words.append(Words(*told))
         position = start + size
     if position != len(body):
         raise RemoteProtocolError(
-            f"a program of {position:,} bytes by its header has {len(body):,} bytes; send it whole, alone"
+            f"a program has {len(body):,} bytes, and {position:,} by its header; send it whole, and nothing "
+            "else"
         )
     return values, words
 
@@ -217,7 +218,7 @@ def _parsed(text: memoryview, what: str, most: int) -> Any:
     try:
         return json.loads(bytes(text))  # Python's own parser, since a constant may be infinite or NaN
     except (ValueError, RecursionError):
-        raise RemoteProtocolError(f"{what} is no JSON") from None
+        raise RemoteProtocolError(f"{what}: not valid JSON") from None
 
 
 def _check_parts(text: memoryview, what: str, most: int) -> None:
@@ -232,8 +233,8 @@ def _check_parts(text: memoryview, what: str, most: int) -> None:
         commas += part.count(b",")
         if brackets > _MOST_BRACKETS * most or commas > _MOST_COMMAS * most:
             raise LimitExceeded(
-                f"there are over {_MOST_BRACKETS * most:,} lists or {_MOST_COMMAS * most:,} items in {what}: "
-                "make arrays of long lists, or ask for less at once"
+                f"{what}: over {_MOST_BRACKETS * most:,} lists or {_MOST_COMMAS * most:,} items; make arrays "
+                "of long lists, or request less at once"
             )
 
 

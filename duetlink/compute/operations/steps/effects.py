@@ -83,10 +83,14 @@ def check_lists() -> None:
             for name, effect in said.items():
                 known = ours.get(f".{name}", effect)
                 if _WORST.index(effect) > _WORST.index(known):
-                    raise extension.failed(f"its list has .{name} as {effect}, and duetlink's own as {known}")
+                    raise extension.failed(
+                        f"its list says that .{name} is {effect}, and duetlink's own says {known}"
+                    )
             for name in members.get("random", ()):
                 if f".{name}" in ours and f".{name}" not in _drawing(LIBRARIES):
-                    raise extension.failed(f"its list has .{name} as random, and duetlink's own has not")
+                    raise extension.failed(
+                        f"its list says that .{name} is random, and duetlink's own does not"
+                    )
 
 
 @functools.cache

@@ -196,11 +196,15 @@ class Trace:
         for place, raw in enumerate(steps, 1):
             step = body.step_of(raw)
             if step.operation in _ATTRIBUTES:
-                raise RemoteProtocolError(f"step {place}, {step.operation}, is an attribute of other steps")
+                raise RemoteProtocolError(
+                    f"step {place}, {step.operation}, belongs into the modes of other steps"
+                )
             self._gradients, self._settings = step.records, step.settings
             self._add(place, step.operation, step.arguments, step.keywords, values, opened, step.draw)
             if self.kinds[-1] == NOTHING or -1 in self.references[self._last :]:
-                raise RemoteProtocolError(f"step {place}, {step.operation}, uses what there is not")
+                raise RemoteProtocolError(
+                    f"step {place}, {step.operation}, uses a result that does not exist"
+                )
             self._last = len(self.references)
 
     def forget(self, id_: int) -> None:
@@ -250,8 +254,8 @@ class Trace:
     def _refuse_more(self) -> NoReturn:
         self._is_full = True
         raise LimitExceeded(
-            f"the steps that the results of this session are made by take over {MAX_HELD_BYTES:,} bytes: let "
-            "go of results that are not needed, and begin anew with duet.store[…]"
+            f"the recorded steps of this session take over {MAX_HELD_BYTES:,} bytes: delete pointers that "
+            "you do not need, and start again from duet.store[…]"
         )
 
     # -- one step --------------------------------------------------------------------------------------------
