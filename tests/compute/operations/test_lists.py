@@ -264,7 +264,7 @@ def test_a_list_can_be_read(name: str) -> None:
     lines = text.splitlines()
     assert max(map(len, lines)) <= 118
     assert lines[0].startswith("# ")
-    assert name in ("guards", "averages") or "# Not here, and why:" in lines
+    assert name in ("guards", "averages") or "# Left out, and why:" in lines
     assert text == text.rstrip("\n") + "\n"
 
 
