@@ -1,4 +1,6 @@
-"""What is to be done about a request. The kinds of `Awaited` take time and can fail; the others do not."""
+"""The actions that the state machine returns. Actions of the kind `Awaited` take time and can fail; the
+others do not.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,14 @@ from dataclasses import dataclass
 
 
 class Charged(enum.Enum):
-    """What a policy's quota is charged for."""
+    """The two things that cost a part of a policy's quota."""
 
     RUN = "a function is run"
     RELEASE = "an object leaves"
 
 
 class Entries(enum.Enum):
-    """What is written into the audit log."""
+    """The lines that a request adds to the audit log."""
 
     ASKED = "asked"
     ANSWERED = "answered"
@@ -27,14 +29,14 @@ class Action:
 
 
 class Awaited(Action):
-    """It takes time, and can fail."""
+    """An action that takes time and can fail. Its result comes back as the event `Done` or `Failed`."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Settle(Action):
-    """The request is in this state now: persistence and whoever watches hear of it."""
+    """Set the state of the request; save it and refresh what is displayed."""
 
     state: str
     by: str = ""
@@ -43,7 +45,7 @@ class Settle(Action):
 
 @dataclass(frozen=True, slots=True)
 class Count(Action):
-    """It was asked once more."""
+    """Count one more question for the request (`Request.times`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class ChargeBack(Action):
 
 @dataclass(frozen=True, slots=True)
 class Grant(Action):
-    """From now on this yes answers the peer when it asks again."""
+    """Keep this approval, so that it answers the peer when it asks again."""
 
     by: str
 
@@ -70,7 +72,7 @@ class TakeBackGrant(Action):
 
 @dataclass(frozen=True, slots=True)
 class TakeBackOffer(Action):
-    """Nobody was told of this offer: nothing of it has left, nor will."""
+    """Withdraw an offer that the peer was never sent. Nothing of it has left or will leave."""
 
     asker: bytes
     error: BaseException | None = None
@@ -78,21 +80,21 @@ class TakeBackOffer(Action):
 
 @dataclass(frozen=True, slots=True)
 class EndTransfer(Action):
-    """The asker knows of the offer, and wants it no longer."""
+    """Stop a transfer whose offer the peer has received and no longer wants."""
 
     asker: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Note(Action):
-    """Write into the audit log what has happened already."""
+    """Add a line to the audit log about something that has already happened, without waiting for the disk."""
 
     what: Entries
 
 
 @dataclass(frozen=True, slots=True)
 class Notify(Action):
-    """Send an answer, and wait for no reply."""
+    """Send an answer without waiting for a reply."""
 
     asker: bytes
     state: str
@@ -101,7 +103,7 @@ class Notify(Action):
 
 @dataclass(frozen=True, slots=True)
 class Reply(Action):
-    """Answer the question in its own reply."""
+    """Answer the question in the reply to its own call."""
 
     asker: bytes
     state: str
@@ -110,49 +112,53 @@ class Reply(Action):
 
 @dataclass(frozen=True, slots=True)
 class Announce(Action):
-    """Show on this side what a policy has answered."""
+    """Show or log on this side what a policy has answered, if the policy says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallPerson(Action):
-    """The request waits for a person from now on."""
+    """Tell the person that the request waits for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartTimer(Action):
-    """Where the peer has said until when it may be answered."""
+    """Start the timer that expires the request, if the peer set a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartFunction(Action):
+    """Run the job of the request. `by` is the policy that approved the run; empty: no policy did."""
+
     by: str
 
 
 @dataclass(frozen=True, slots=True)
 class Decide(Action):
-    """Let the policies look at it; what they say comes back as `Answered`."""
+    """Let the policies decide again. Their answer comes back as the event `Answered`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LetGo(Action):
-    """The request has ended: nobody needs its content any more."""
+    """Release the content of the request, which has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raise(Action):
-    """Tell whoever has caused this that it failed."""
+    """Raise `error` in the call that caused this event."""
 
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
 class Keep(Awaited):
-    """Wait until what was charged and granted is on the disk."""
+    """Wait until charges and grants are on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeepFailure(Awaited):
-    """As `Keep`, before the peer hears that its function has failed: that tells it something, too."""
+    """Wait until the charges are on the disk, before the peer is told that its function failed. That the
+    function failed is information about the data, so the run has to be paid for first.
+    """
 
     by: str
     reason: str
@@ -165,7 +171,9 @@ class MakeOffer(Awaited):
 
 @dataclass(frozen=True, slots=True)
 class Release(Awaited):
-    """Record that the offer goes out; from then on it may. `with_question`: that it was asked as well."""
+    """Write to the audit log that the offer goes out, and wait for the disk; the offer may leave only after
+    that. `with_question`: record the question in the same step, because it was not recorded before.
+    """
 
     asker: bytes
     with_question: bool
@@ -173,7 +181,9 @@ class Release(Awaited):
 
 @dataclass(frozen=True, slots=True)
 class WriteAuditEntry(Awaited):
-    """Write into the audit log; Done means that it is on the disk. `is_first`: nothing waited before."""
+    """Write lines to the audit log; `Done` means that they are on the disk. `is_first`: this is the first
+    question of its request.
+    """
 
     what: Entries
     asker: bytes = b""
@@ -182,7 +192,7 @@ class WriteAuditEntry(Awaited):
 
 @dataclass(frozen=True, slots=True)
 class Tell(Awaited):
-    """Send an answer, and wait until the peer has it."""
+    """Send an answer as a message, and wait until the peer has received it."""
 
     asker: bytes
     state: str

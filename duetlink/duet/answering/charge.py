@@ -1,10 +1,10 @@
-"""What a function would take from the budget of an asset that it gets.
+"""The charge of a function to the budgets of the assets that it gets.
 
-Theory. With a probability of delta all that is known of some row may come out. Whoever asks often, each time
-for next to no epsilon and a delta of nearly 1 over the rows, would get one row after another. So a budget
-pays for delta as well: the whole of it for a delta of 1 over the rows, half of it for half as much. Charged
-is the epsilon of a function or that, whichever is more, so the deltas of all that was paid for add up to no
-more than 1 over the rows.
+Theory. With probability delta, everything about some row may be revealed. A peer that asks often, each time
+for almost no epsilon and a delta of nearly 1 over the rows, would get one row after another. So a budget pays
+for delta as well: all of it for a delta of 1 over the rows, half of it for half of that. The charge is this
+amount or the function's epsilon, whichever is more, so the deltas of everything that was paid for add up to
+at most 1 over the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STEP = Decimal("1e-9")  # what delta costs is rounded up to
 
 @dataclass(frozen=True, slots=True)
 class BudgetCharge:
-    """`epsilon` of the budget of `asset`, of which `left` may still be spent before it."""
+    """A charge of `epsilon` to the budget of `asset`, of which `left` remains before it."""
 
     asset: str
     epsilon: Decimal
@@ -32,7 +32,7 @@ class BudgetCharge:
 
     @property
     def is_covered(self) -> bool:
-        """Whether there is enough left."""
+        """True if enough is left."""
         return self.epsilon <= self.left
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class BudgetCharge:
 def planned_charges(
     ledger: Ledger, rows_by_asset: Mapping[str, int], claim: Claim
 ) -> tuple[BudgetCharge, ...]:
-    """What a function that gets these assets would be charged if it were run now.
+    """Return what a function with this claim would be charged now, one charge for each asset.
 
     Blocks while another process holds the ledger.
 
@@ -64,7 +64,7 @@ def _charge(ledger: Ledger, asset: str, rows: int, claim: Claim) -> BudgetCharge
 
 
 def refusal(charges: tuple[BudgetCharge, ...], claim: Claim) -> str:
-    """Why a function cannot be run with what is left; empty where it can."""
+    """Return the reason why a function cannot be run with what is left; empty if it can."""
     for charge in charges:
         if not charge.is_covered:
             return (

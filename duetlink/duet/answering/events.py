@@ -1,4 +1,6 @@
-"""What can happen to a request. An asker is the number of one question that waits for its answer."""
+"""The events that the state machine takes. `asker` is always the number of one question that waits for its
+answer.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from duetlink.duet.answering.actions import Awaited
 
 
 class FailureKind(enum.Enum):
-    """Of what kind a failure is."""
+    """The kinds of failure of an awaited action that the machine treats differently."""
 
     AUDIT = "the audit log cannot be written"
     GONE = "what was asked for is no longer shared, or has changed"
@@ -19,7 +21,7 @@ class FailureKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Yes:
-    """By whom, and whether that costs a policy a part of its quota."""
+    """An approval. `by` is who gave it; `is_charged`: it costs a part of that policy's quota."""
 
     by: str
     is_charged: bool = False
@@ -33,7 +35,7 @@ class No:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """What was asked for has failed, and the peer is told so in these words."""
+    """The answer that the run has failed; the peer reads `reason`."""
 
     by: str
     reason: str
@@ -45,9 +47,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class RequestArrived(Event):
-    """For the first time, or again after a restart. `answer` is a policy's or a budget's; None: a person is
-    to answer. What has to be run first and was not `is_unmade`; a program `runs` in any case, to be looked
-    at.
+    """A question for something that has no grant: a new request, or one from before a restart that is asked
+    again.
+
+    `answer` is that of a policy or a budget; None: a person has to answer. `is_unmade`: the result does not
+    exist yet, the job has to run first. `runs`: the job runs whatever the answer is, because a person has to
+    see its result (programs do, functions do not).
     """
 
     asker: bytes
@@ -58,7 +63,7 @@ class RequestArrived(Event):
 
 @dataclass(frozen=True, slots=True)
 class AskedAgain(Event):
-    """For what this peer was granted before; the yes that stands answers."""
+    """A question for something that this peer was granted before; the grant answers it."""
 
     asker: bytes
     yes: Yes
@@ -66,14 +71,14 @@ class AskedAgain(Event):
 
 @dataclass(frozen=True, slots=True)
 class Joined(Event):
-    """Another question for the same thing, while the request is pending."""
+    """One more question for the same thing while the request is pending."""
 
     asker: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Answered(Event):
-    """A person has decided, or the policies have looked again."""
+    """A person has decided, or the policies have decided again. None: the policies leave it to a person."""
 
     answer: Yes | No | Fail | None
     is_unmade: bool = False
@@ -81,19 +86,21 @@ class Answered(Event):
 
 @dataclass(frozen=True, slots=True)
 class FunctionMade(Event):
-    """A function that a policy has had run is there to be decided about."""
+    """The run succeeded; its result can be decided about."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionFailed(Event):
-    """One that a policy has had run has failed; `told` where that policy says so, else a person decides."""
+    """The run raised an error. `told` is the answer that its policy gives to the peer; None: a person
+    decides.
+    """
 
     told: Fail | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionLost(Event):
-    """It could not be run, or was stopped."""
+    """The run did not happen, or was stopped before its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,9 @@ class Withdrawn(Event):
 
 @dataclass(frozen=True, slots=True)
 class PeerGone(Event):
-    """Whoever asked will hear nothing any more; somebody in its place may ask again."""
+    """The peer has left for good. Its questions will not be answered; another peer may ask for the same
+    again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +122,7 @@ class Expired(Event):
 
 @dataclass(frozen=True, slots=True)
 class Retired(Event):
-    """What was asked for is no longer offered."""
+    """The asset, or one that the result is made of, is no longer shared in this revision."""
 
     reason: str
 

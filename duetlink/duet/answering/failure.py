@@ -1,8 +1,8 @@
-"""Why a run has failed at its owner, and how much of that the one who asked for it hears.
+"""The reason of a failed run, and how much of it the peer is told.
 
-Nobody hears anything before a person or a policy says how much. The room that tells of it has run the
-peer's code, which may say what it likes: what is not one of a few known names, or a place in its own text,
-goes to the peer only where the owner lets messages out.
+The peer is told nothing before a person or a policy says how much. The report comes from a room that has run
+the peer's code, so its text may be chosen by the peer. Unless the owner releases messages, the peer only gets
+an error class from a fixed list and a place in its own text.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _KNOWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known of it."""
+    """The reason of one failed run."""
 
     kind: str = ""  # a class of errors, by a name that is known
     line: int = 0  # of the function, its `def` being line 1; 0: not in there
@@ -67,7 +67,9 @@ class Failure:
 
     @classmethod
     def of(cls, told: Any, lines: int) -> Self:
-        """Of what the room tells of a function of so many lines. Raises WorkerUnavailable: that is none."""
+        """Read what the room reports of a failed function with this many lines. Raises WorkerUnavailable: the
+        report is malformed.
+        """
         try:
             kinds = [str(kind) for kind in told["kinds"]]
             line, message, trace = int(told["line"]), str(told["message"]), str(told["traceback"])
@@ -78,7 +80,9 @@ class Failure:
 
     @classmethod
     def of_step(cls, step: int, operation: str, kind: str, message: str = "") -> Self:
-        """Of a program whose step of this number has failed by an error of the class `kind`."""
+        """Return the failure of a program's step by an error of class `kind`; a class that is not known
+        becomes `Exception`.
+        """
         return cls(
             kind if kind in _KNOWN else "Exception",
             message=message[:_MAX_TEXT],
@@ -89,25 +93,25 @@ class Failure:
 
     @property
     def is_limit(self) -> bool:
-        """Whether time, memory or the size of the result ended it: to the peer all are one outcome."""
+        """True if time, memory or the result's size ended the run. The peer is not told which of them."""
         return bool(self.stopped) or self.kind in _LIMITS
 
     @property
     def where(self) -> str:
-        """The place in the peer's own text, in words; empty where none is known."""
+        """The place in the peer's own text, in words; empty if it is not known."""
         if self.step:
             return f"in step {self.step}" + (f", {self.operation}" if self.operation else "")
         return f"in line {self.line}" if self.line else ""
 
     @property
     def summary(self) -> str:
-        """The place and the class, for the owner: nothing of it quotes the data."""
+        """The place and the error class, for the owner. Does not quote the data."""
         if self.stopped:
             return self.stopped
         return f"{self.kind} {self.where}".rstrip()
 
     def words(self, name: str, tell: str) -> str:
-        """For a peer who is told this much, one of `FAILURES`."""
+        """Return the text for the peer; `tell` is one of `FAILURES`."""
         if tell == THAT:
             return f"{name} failed on the real data; its owner can tell more"
         if self.is_limit:
@@ -115,7 +119,7 @@ class Failure:
         return self._words(name, with_message=tell == MESSAGE)
 
     def owner_words(self, name: str) -> str:
-        """For the owner, with the message."""
+        """Return the text for the owner, including the message."""
         if self.stopped:
             return f"{name} did not come to its end: {self.stopped}"
         return self._words(name, with_message=True)

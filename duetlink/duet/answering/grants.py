@@ -1,5 +1,7 @@
-"""The yeses that stand. A person's answers the peer whenever it asks again; a policy's or a budget's only as
-long as the policies agree.
+"""Approvals that are kept, and answer the peer when it asks again.
+
+A person's approval always does. One by a policy or a budget only counts as long as the policies agree; it
+saves the request from being listed again.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ from duetlink.duet.objects.asset import AssetInfo
 
 @dataclass(frozen=True, slots=True)
 class StandingYes:
+    """An approval that is kept: the request that it was given for, and who gave it."""
+
     request: Incoming
     by: str
 
 
 class Grants:
-    """Belongs to the loop thread. Those of a person are kept for the next kernel."""
+    """The kept approvals of one duet. Used on the loop thread only. A person's grants survive a restart with
+    `resume`.
+    """
 
     def __init__(self, persistence: Persistence) -> None:
         self._persistence = persistence
@@ -29,7 +35,7 @@ class Grants:
         self._of_asset: dict[tuple[str, int], dict[tuple[str, ...], None]] = {}
 
     def resume(self, granted: Iterable[Incoming]) -> None:
-        """Those of a person that an earlier kernel has kept."""
+        """Load a person's grants that an earlier kernel saved."""
         for request in granted:
             self._add(StandingYes(request, PERSON))
 
@@ -37,7 +43,7 @@ class Grants:
         return self._by_whose.get(whose)
 
     def put(self, request: Incoming, by: str) -> None:
-        """The first yes stays; a person's takes the place of any other."""
+        """Keep an approval. The first one stays, but a person's replaces any other."""
         if by == PERSON:
             self._persistence.granted(request)
         known = self._by_whose.get(request.whose)
@@ -50,19 +56,21 @@ class Grants:
         self._persistence.taken_back(request)
 
     def stands(self, request: Incoming) -> bool:
-        """Whether a person has granted by this request what the peer may have again."""
+        """Return True if this request is the one by which a person granted its object."""
         known = self._by_whose.get(request.whose)
         return known is not None and known.request is request and known.by == PERSON
 
     def forget(self, request: Incoming) -> None:
-        """A request is forgotten, and with it what a policy or a budget has said: it is asked again."""
+        """Drop the grant of a policy or budget together with its request, which leaves the history. The peer
+        has to ask again.
+        """
         known = self._by_whose.get(request.whose)
         if known is not None and known.request is request and known.by != PERSON:
             self._drop(request.whose)
 
     def retire(self, info: AssetInfo) -> list[Incoming]:
-        """This revision is no longer offered: neither is what was made from it. Returns the requests by which
-        it was granted.
+        """Drop all grants of a revision that is no longer shared, and of results made from it. Return their
+        requests.
         """
         gone = self._of_asset.pop((info.name, info.revision), {})
         requests = [self._drop(whose).request for whose in list(gone)]

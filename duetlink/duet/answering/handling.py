@@ -1,4 +1,4 @@
-"""A request as it is being answered: its case, who waits for it, and what the actions work with."""
+"""A request with everything that the runner needs to answer it: its case, its askers, its policy decision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from duetlink.net.link.transfer import Transfer
 
 @dataclass(slots=True)
 class Asker:
-    """One question of the peer's, with the offer that is made for it."""
+    """One question of the peer's, and the offer made for it."""
 
     request_id: bytes
     path: str  # its best path when it asked, empty if there was none
@@ -34,7 +34,7 @@ class Asker:
 
 @dataclass(slots=True, eq=False)
 class Handling:
-    """Belongs to the loop thread."""
+    """The runner's working record of one case. Used on the loop thread only."""
 
     request: Incoming
     case: Case = field(default_factory=Case)
@@ -48,13 +48,13 @@ class Handling:
 
     @classmethod
     def resumed(cls, request: Incoming) -> Handling:
-        """Of an earlier kernel's request, for which nobody waits any more."""
+        """Make the handling of an earlier kernel's request, which has no askers."""
         phase = Phase.PENDING if request.state == PENDING else Phase.ENDED
         return cls(request, Case(phase, outcome=request.state))
 
     @classmethod
     def again(cls, request: Incoming, content: Content | None) -> Handling:
-        """Of one more question for what was granted by `request`."""
+        """Make a case of its own for one more question for what `request` was granted."""
         return cls(request, is_again=True, again_content=content)
 
     @property
@@ -62,14 +62,14 @@ class Handling:
         return self.again_content if self.is_again else self.request.content
 
     def release(self) -> None:
-        """Nobody needs the content any more."""
+        """Stop keeping the content in memory."""
         self.again_content = None
         if not self.is_again:
             self.request.release()
 
     @property
     def is_unmade(self) -> bool:
-        """Whether it is for a function that has not been run."""
+        """True if the request has a job whose result does not exist yet."""
         return self.request.job is not None and not self.request.job.made
 
     @property
@@ -77,7 +77,9 @@ class Handling:
         return self.case.phase is not Phase.ENDED
 
     def entries(self, what: Entries, asker: bytes = b"") -> tuple[Entry, ...]:
-        """Lines for the audit log, as the request stands now; of a question, with its own reason."""
+        """Return the lines for the audit log, in the request's present state; a question's line has its own
+        reason.
+        """
         request, waits = self.request, self.askers.get(asker)
         if what is Entries.WITHDRAWN:
             return (request.withdrawn_entry(),)

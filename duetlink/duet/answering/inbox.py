@@ -1,6 +1,6 @@
-"""The owner's queue: questions of the peer as they come in, and what persons and policies say to them.
+"""Receives the peer's questions and the person's answers, and finds the request that each belongs to.
 
-What follows from each is the machine's to say and the runner's to do.
+The state machine (`machine.py`) decides what follows, and the runner (`runner.py`) performs it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _log = logging.getLogger(__name__)
 
 
 class Inbox:
-    """Requests of the peer in the order in which they came. Belongs to the loop thread."""
+    """The peer's requests in order of arrival. Used on the loop thread only."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Inbox:
         catalogue.answer_for(self)
 
     def attach(self, link: Link) -> None:
-        """Answer this peer."""
+        """Start to answer the peer of this link."""
         self._link = link
         self.jobs.attach(link)
         self._intake.attach(link)
@@ -125,8 +125,8 @@ class Inbox:
         link.rpc.notice(pb.Withdraw, self._withdrawn)
 
     async def leave(self) -> None:
-        """This peer has gone for good, and its link is closed. What was pending is pending, and nobody waits
-        for it any more, as after a restart: whoever comes in its place is told when it asks again.
+        """Forget the questions of a peer that has left for good; its link is closed. Its pending requests
+        stay pending without askers, as after a restart, and the next peer gets the answer when it asks again.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SETTLING_S):  # what the closed link ends is on its way
@@ -139,8 +139,8 @@ class Inbox:
         self._questions = Questions(self._releases.is_moving)
 
     def resume(self, requests: list[Incoming], granted: Iterable[Incoming]) -> None:
-        """Go on where an earlier kernel was. Nobody waits for these requests any more; a person may answer
-        them, and the peer is told when it asks again. Policies answer only whoever asks.
+        """Load the requests and grants of an earlier kernel. These requests have no askers: a person may
+        answer them, and the peer gets the answer when it asks again. Policies answer only when it asks.
         """
         self._grants.resume(granted)
         self._queue.resume(requests)
@@ -148,8 +148,8 @@ class Inbox:
             self._runner.start_timer(handling)
 
     async def take_up(self, request: Incoming, content: bytes) -> None:
-        """Give a request its program or function back, of which an earlier kernel has kept this. To be
-        called before `resume`. Raises ValueError: there is none in it.
+        """Restore the job of a request from the bytes that an earlier kernel saved. Call it before `resume`.
+        Raises ValueError: the bytes are no job.
         """
         job = request.job = await asyncio.to_thread(work.read, content, request.asset)
         if job.claim is not None:
@@ -158,19 +158,19 @@ class Inbox:
                 job.is_charged = not await asyncio.to_thread(self._programs.unpaid, assets, job.key)
 
     async def close(self) -> None:
-        """End the functions that run; their rooms are gone when this returns."""
+        """Stop the jobs that run; their rooms are gone when this returns."""
         await self._runner.close()
         await self.jobs.close()
 
     def changed(self) -> None:
-        """Something that a person would want to see has changed."""
+        """Refresh what is displayed."""
         self._sink.changed()
 
     # -- what waits ------------------------------------------------------------------------------------------
 
     @property
     def requests(self) -> list[Incoming]:
-        """Those that are open, and the latest that have been answered. From any thread."""
+        """The open requests and the latest answered ones. Any thread may read it."""
         return self._queue.requests
 
     @property
@@ -187,7 +187,7 @@ class Inbox:
         self._persistence.forgotten(request)
 
     async def wait_pending(self) -> Incoming:
-        """The oldest request without an answer, waiting for one."""
+        """Return the oldest request that waits for a person; wait until there is one."""
         while True:
             for request in self.pending:
                 by_policy = self._queue[request.number].run_by is not None
@@ -206,7 +206,7 @@ class Inbox:
     # -- the peer asks ---------------------------------------------------------------------------------------
 
     async def _asked(self, ask: pb.Ask) -> pb.Answer:
-        """By a yes that stands, by a policy or a budget, or that it is pending."""
+        """Answer a question: by a grant, a policy or a budget, or with "pending"."""
         self._check_number(ask.request_id)
         try:
             async with self._statistics if ask.statistic else contextlib.nullcontext():
@@ -231,7 +231,9 @@ class Inbox:
             raise RemoteProtocolError("a request of this number is pending")
 
     def _route(self, ask: pb.Ask, arrival: Arrival) -> tuple[Handling, Event]:
-        """Which case a question belongs to, and what it is to it: the first that fits."""
+        """Find the case that a question belongs to, or make one. Return it with the event that the question
+        is to it. Rules are tried in order.
+        """
         assert self._link is not None
         runs = arrival.job is not None and arrival.job.is_unasked
         if isinstance(arrival.job, ProgramJob) and arrival.job.is_paid:  # which is the owner's yes
@@ -259,7 +261,9 @@ class Inbox:
         return same, RequestArrived(ask.request_id, answer, same.is_unmade, runs and same.is_unmade)
 
     def _same(self, ask: pb.Ask, whose: tuple[str, ...]) -> Handling | None:
-        """The request that waits already, for the same thing and the same reason."""
+        """Return the pending request for the same thing with the same reason, if one more question may join
+        it.
+        """
         reason = ask.reason[:MAX_REASON]
         for request in self.pending:
             if _joins(request.whose, whose) and request.reason == reason and not ask.expires_s:
@@ -271,7 +275,7 @@ class Inbox:
         return self._unanswered(info) is not None
 
     def _unanswered(self, info: AssetInfo) -> Handling | None:
-        """The request for this private statistic that an earlier kernel was paid for and has not answered."""
+        """Return the request for this private statistic that an earlier kernel charged and did not answer."""
         assert self._link is not None
         whose = (self._link.peer_name, *info.identity)
         for request in self.pending:
@@ -281,8 +285,8 @@ class Inbox:
         return None
 
     def _enter(self, ask: pb.Ask, arrival: Arrival, *, waits: bool = True) -> Handling:
-        """A new request, in the queue; if it `waits`, with what it needs after a restart. Raises
-        LimitExceeded, and ValueRefused where those that wait need too much already.
+        """Make a new request and add it to the queue. If it `waits` for an answer, save its job for a
+        restart. Raises LimitExceeded, and ValueRefused if the saved jobs take up too much already.
         """
         assert self._link is not None
         limit = self.settings.max_pending_requests
@@ -316,11 +320,11 @@ class Inbox:
     # -- a person or a policy answers ------------------------------------------------------------------------
 
     async def approve(self, request: Incoming) -> None:
-        """Grant the peer this revision of the asset; every pending request for it is answered.
+        """Grant the peer this revision of the asset, and answer every pending request for it.
 
         Raises:
-            RequestAnswered: it has an answer, or was withdrawn.
-            AssetNotFound, AssetChanged: what was asked for is no longer shared.
+            RequestAnswered: it was answered or withdrawn before.
+            AssetNotFound, AssetChanged: the object is no longer shared.
             AuditUnavailable: it could not be recorded; nothing has left, and the request is pending.
             LinkClosed: the peer is gone.
         """
@@ -337,7 +341,7 @@ class Inbox:
             raise failed
 
     async def refuse(self, request: Incoming, answer: No | Fail) -> None:
-        """Say no, or that it has failed; the peer gets the reason. Raises RequestAnswered, LinkClosed."""
+        """Answer no, or that the run failed; the peer gets the reason. Raises RequestAnswered, LinkClosed."""
         request.check_pending()
         try:
             await self._runner.run(self._queue[request.number], Answered(answer))
@@ -345,7 +349,7 @@ class Inbox:
             await self._persistence.written()
 
     async def examine(self) -> None:
-        """Let the policies answer what waits. What they cannot answer still waits."""
+        """Let the policies answer the pending requests. A request that no policy answers stays pending."""
         for request in self.pending:
             if request.state != PENDING or not request.waiting:  # answered meanwhile, or nobody waits for it
                 continue
@@ -360,8 +364,10 @@ class Inbox:
                 _log.warning("request %d was not answered by %s: %s", request.number, by, error)
 
     def _may_answer(self, handling: Handling, answered: Answered) -> bool:
-        """Whether what the policies say now is an answer: not while a policy's own run goes on, or again by a
-        run that would only fail.
+        """Return whether the policies' present decision may be carried out.
+
+        While a run that a policy has started is going, only a refusal may. An approval must not start a run
+        that is going already, nor one that has failed, unless its policy says what to report of failures.
         """
         job, is_yes = handling.request.job, isinstance(answered.answer, Yes)
         if handling.run_by is not None:
@@ -382,7 +388,7 @@ class Inbox:
                 self._questions.drop(withdraw.request_id, handling)
 
     def asset_retired(self, info: AssetInfo, why: str) -> None:
-        """As `AssetRequests`."""
+        """Implement `AssetRequests`: end the requests and grants of a revision that is no longer shared."""
         self.programs.retired(info.name, info.revision)
         for request in self._grants.retire(info):
             self._queue.retired(request)
@@ -391,7 +397,9 @@ class Inbox:
                 self._runner.hear(handling, Retired(why))
 
     def asset_continued(self, info: AssetInfo, content: Content) -> None:
-        """As `AssetRequests`."""
+        """Implement `AssetRequests`: give pending requests the new content of an asset whose revision is the
+        same.
+        """
         for request in self.pending:
             if request.asset.identity == info.identity:
                 request.asset = info
@@ -403,14 +411,16 @@ class Inbox:
 
 
 def _joins(whose: tuple[str, ...], asked: tuple[str, ...]) -> bool:
-    """Whether they are for the same. What is asked for has not been made yet, if it has to be: then it is the
-    program that says so, with the objects that it names.
+    """Return True if both keys mean the same thing. The last item is the fingerprint of the content; it is
+    empty for a result that has not been made, and then the program's digest and assets decide.
     """
     return whose == asked or (not asked[-1] and whose[:-1] == asked[:-1])
 
 
 def _after(now: datetime.datetime, seconds: float) -> datetime.datetime | None:
-    """When a request expires; raises RemoteProtocolError for no time at all."""
+    """Return the time at which a request expires; None for `seconds` 0. Raises RemoteProtocolError for a time
+    out of range.
+    """
     if not seconds:
         return None
     if not 0 < seconds <= MAX_EXPIRES_S:

@@ -23,7 +23,7 @@ INPUT = "a function that waits gets it"
 
 @dataclass(slots=True)
 class Incoming:
-    """Written on the loop thread only."""
+    """The loop's record of one request; `Request` shows it to a person. Written on the loop thread only."""
 
     number: int
     asset: AssetInfo
@@ -43,11 +43,13 @@ class Incoming:
 
     @property
     def whose(self) -> tuple[str, ...]:
-        """The same for requests of one peer for the same thing: a yes to one is a yes to all."""
+        """The peer and the thing asked for: requests with equal values are answered by one approval."""
         return self.peer_name, *self.asset.identity
 
     def settle(self, state: str, by: str = "", reason: str = "") -> None:
-        """It has this state from now on."""
+        """Set the state and the answer. If the request is no longer pending, stop its job and release its
+        inputs.
+        """
         self.state, self.by, self.answer_reason = state, by, reason
         self.answered = None if state == PENDING else utc_now()
         if self.job is not None and state != PENDING:
@@ -56,7 +58,7 @@ class Incoming:
             self.job.stop()
 
     def check_pending(self) -> None:
-        """Raise RequestAnswered where it has an answer, or was withdrawn."""
+        """Raise RequestAnswered if it has been answered or withdrawn."""
         if self.state != PENDING:
             raise RequestAnswered(
                 f"request {self.number} for {self.asset.name!r} is {self.state}; only a pending one "
@@ -64,30 +66,30 @@ class Incoming:
             )
 
     def hold(self, content: Content, holdings: Holdings) -> None:
-        """This would leave: keep it until the request is answered."""
+        """Keep `content`, which would leave, in memory until the request is answered."""
         self.release()
         self.content = content
         content.held.title = content.held.title or f"{self.asset.name}, for request {self.number}"
         holdings.keep(content.held, WAITED_FOR, self.number)
 
     def hold_input(self, content: Content, holdings: Holdings) -> None:
-        """The function that it is for gets this: keep it until the request is answered."""
+        """Keep an asset that the function gets in memory until the request is answered."""
         self.inputs.append(content)
         content.held.title = content.held.title or f"an input of request {self.number}"
         holdings.keep(content.held, INPUT, self.number)
 
     def release(self) -> None:
-        """Nobody waits for it any more."""
+        """Stop keeping the content in memory."""
         if self.content is not None:
             self.content.held.let_go(WAITED_FOR, self.number)
             self.content = None
 
     def asked_entry(self, reason: str) -> Entry:
-        """For the log: that it was asked, in these words of the peer's."""
+        """Return the audit entry of a question, with the peer's reason."""
         return described(entry.REQUEST, self.asset, peer=self.peer_name, request=self.number, reason=reason)
 
     def answered_entry(self, by: str = "") -> Entry:
-        """For the log: how it was answered; by whom this time, where it was asked again."""
+        """Return the audit entry of the answer. `by` is who answered this time, if it was asked again."""
         return described(
             entry.ANSWER,
             self.asset,
@@ -99,7 +101,7 @@ class Incoming:
         )
 
     def withdrawn_entry(self) -> Entry:
-        """For the log: that the peer took it back, or that nobody has answered in time."""
+        """Return the audit entry of a withdrawal by the peer or of an expiry."""
         state = EXPIRED if self.state == EXPIRED else ""
         return described(entry.WITHDRAWN, self.asset, peer=self.peer_name, request=self.number, state=state)
 

@@ -1,4 +1,4 @@
-"""What has to be run here before it can leave, a program or a function of the peer's, and how it gets on."""
+"""Programs and functions of the peer that have to run here before their result can leave."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ TagsOf = Callable[[str, int], tuple[str, ...]]  # of an asset, by name and revis
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What the function gets for one of its arguments, or for a part of one."""
+    """The source of one argument of a function (or of a part of one): an asset, a program, or a value that
+    the peer sent.
+    """
 
     asset: AssetInfo | None = None
     program: Program | None = None  # or what a program makes
@@ -44,26 +46,30 @@ class Input:
 
     @property
     def size_bytes(self) -> int:
-        """The memory that is held for it; an asset is held anyway."""
+        """The memory that the input holds while the request waits. An asset counts 0, since it is held
+        anyway.
+        """
         if self.asset is not None:
             return 0
         return len(self.body) if self.program is None else self.program.held_bytes
 
     @property
     def hint(self) -> str:
-        """What it may be called in code."""
+        """The name to show for it in code; empty if it has none."""
         return self.asset.name if self.asset is not None else ""
 
     @property
     def assets(self) -> list[tuple[str, int]]:
-        """Names and revisions of the objects that are in it."""
+        """The names and revisions of the assets that it contains or is made of."""
         if self.asset is not None:
             return [(self.asset.name, self.asset.revision)]
         return [] if self.program is None else self.program.assets
 
     def known_by(self) -> tuple[str, str]:
-        """What makes it the same for who has approved it. Of an asset its name: a new revision of it is the
-        same. Reads all of a value.
+        """Return the key under which an approval covers it again.
+
+        An asset counts by its name, so that a new revision is covered too; a program by its digest, a value
+        by the SHA-256 of its bytes. Reads all bytes of a value.
         """
         if self.asset is not None:
             return "asset", self.asset.name
@@ -72,7 +78,7 @@ class Input:
         return "value", hashlib.sha256(self.body).hexdigest()
 
     def comment(self, name: str, known_by: tuple[str, str]) -> list[str]:
-        """What it is, as lines of text for a person."""
+        """Describe it in lines of text for a person."""
         if self.asset is not None:
             info = self.asset
             what = f"{harmless(info.kind)} {harmless(info.detail)}, {size_text(info.size_bytes)}"
@@ -95,7 +101,7 @@ class Input:
         return [f"{name}: {told}", *(f"    {harmless(line)}" for line in lines)]
 
     def all_steps(self, name: str) -> list[str]:
-        """Each step that makes it on a line of its own; none where no program does."""
+        """Return each step that makes it on a line of its own; empty if no program makes it."""
         return [] if self.program is None else [f"# {name} is made by", *all_steps(self.program.slice)]
 
 
@@ -125,21 +131,23 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What it is called: a program, as it is in a line."""
+        """The name to show for it; a program has the expression that it computes."""
         return self.info.name
 
     @property
     def steps(self) -> int:
-        """How many a program has; a function has none."""
+        """The number of steps of a program; 0 for a function."""
         return 0
 
     def all_steps(self) -> str:
-        """Each step of the peer's that it runs on a line of its own, with nothing left out."""
+        """Return each step of the peer's that it runs on a line of its own, with nothing left out."""
         return ""
 
     @property
     def course(self) -> str:
-        """How far its run is, for a person: `step 3 of 10, 3.2 s, 120 MB`. Empty where it does not run."""
+        """The progress of its run, for a person: `step 3 of 10, 3.2 s, 120 MB`. Empty while it
+        does not run.
+        """
         if not self.running:
             return ""
         parts = [f"step {min(self.steps_done + 1, self.steps):,} of {self.steps:,}"] if self.steps else []
@@ -151,39 +159,45 @@ class Job:
 
     @property
     def busy(self) -> bool:
-        """Whether it is run, or waits to be."""
+        """True while it runs or waits for its turn to run."""
         return self.task is not None and not self.task.done()
 
     @property
     def whole_assets(self) -> list[tuple[str, int]]:
-        """Names and revisions of the assets that it gets as they are."""
+        """The names and revisions of the assets that it gets unchanged."""
         return []
 
     @property
     def held_bytes(self) -> int:
-        """The memory that is held for it."""
+        """The memory that it holds while its request waits."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """It has been answered: end it where it runs, and let go of what it gets."""
+        """Cancel the run and drop the inputs; its request has been answered."""
         self.cancel()
 
     def ended(self, task: asyncio.Task[None]) -> None:
-        """Let go of the task of a run: an answered request is kept, and `failure` tells what went wrong."""
+        """Drop the task of a finished run, whose frames would keep its memory alive; `failure`
+        has the error.
+        """
         if not task.cancelled():
             task.exception()  # who waits for the task gets it; there may be nobody
         if self.task is task:
             self.task = None
 
     def cancel(self) -> None:
-        """End it where it runs. Once: another time would interrupt what ends its room."""
+        """Cancel the run, if there is one. A second cancel does nothing, since it would interrupt the closing
+        of the room.
+        """
         if self.task is not None and not self.task.cancelling():
             self.task.cancel()
 
 
 @dataclass(slots=True, eq=False)
 class ProgramJob(Job):
-    """A program of listed steps. It is run when it comes: what it makes is looked at before it is decided."""
+    """A program of listed steps. It runs as soon as it arrives, so that policies and persons can decide about
+    its result.
+    """
 
     program: Program
     statistic: bytes = b""  # the private one that is asked for in its place, as JSON; it is paid for already
@@ -193,27 +207,24 @@ class ProgramJob(Job):
 
     @property
     def is_paid(self) -> bool:
-        """Whether it is a private statistic, for which a budget was charged before it became a job."""
+        """True for a private statistic: its budget was charged before the job was made."""
         return bool(self.statistic)
 
     @property
     def steps(self) -> int:
-        """How many it has."""
         return len(self.program.slice)
 
     def all_steps(self) -> str:
-        """Each on a line of its own, with nothing left out."""
         return "\n".join(all_steps(self.program.slice))
 
     @property
     def held_bytes(self) -> int:
-        """The memory that is held for it."""
         return self.program.held_bytes
 
 
 @dataclass(slots=True, eq=False)
 class FunctionJob(Job):
-    """A function whose text a person reads, or a policy knows, before it is run."""
+    """A function whose source a person reads, or a policy knows, before it runs."""
 
     function: str  # its name
     source: str
@@ -223,30 +234,30 @@ class FunctionJob(Job):
 
     @property
     def name(self) -> str:
-        """Of the function."""
+        """The name of the function."""
         return self.function
 
     @property
     def whole_assets(self) -> list[tuple[str, int]]:
-        """Names and revisions of the assets that it gets as they are."""
         return [
             (input_.asset.name, input_.asset.revision) for input_ in self.inputs if input_.asset is not None
         ]
 
     @property
     def held_bytes(self) -> int:
-        """The memory that is held for it."""
         return sum(input_.size_bytes for input_ in self.inputs)
 
     def all_steps(self) -> str:
-        """Those that make what it gets."""
+        """Return the steps that make its inputs, each on a line of its own."""
         names = function.input_names([input_.hint for input_ in self.inputs], self.function)
         parts = zip(self.inputs, names, strict=True)
         return "\n".join(line for input_, name in parts for line in input_.all_steps(name))
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """Those that its room should have before it is locked down; others it may find later, or not."""
+        """The libraries that its room should import before it is locked down. The function may import others
+        later, if the sandbox lets it.
+        """
         kinds = [input_.asset.kind for input_ in self.inputs if input_.asset is not None]
         words = " ".join((*kinds, *(input_.words for input_ in self.inputs)))
         any_listed = any(input_.program is not None for input_ in self.inputs)
@@ -257,7 +268,6 @@ class FunctionJob(Job):
         )
 
     def stop(self) -> None:
-        """It has been answered: end it where it runs, and let go of what it gets."""
         self.cancel()
         self.inputs = ()
 
@@ -270,7 +280,10 @@ def describe(
     tags_of: TagsOf,
     claim: Claim | None = None,
 ) -> AssetInfo:
-    """What is known of a function's result before it is run. Reads all values."""
+    """Return the description of a function's result before it has been run: how it is shown, and its lineage.
+
+    Type and size are unknown until then. Reads all values.
+    """
     known_by = [input_.known_by() for input_ in inputs]
     names = function.input_names([input_.hint for input_ in inputs], name)
     assets: dict[tuple[str, int], None] = {}
@@ -303,7 +316,9 @@ def describe(
 def digest_of(
     name: str, source: str, call: FunctionCall, known_by: Sequence[tuple[str, str]], claim: Claim | None
 ) -> str:
-    """The same for what is the same function to who approves it; `known_by` is of its inputs."""
+    """Return the digest under which an approval covers the same function with the same inputs again;
+    `known_by` has one key for each input.
+    """
     digest = function.digest_of(name, source, call, known_by)
     if claim is None:
         return digest
@@ -313,7 +328,7 @@ def digest_of(
 
 
 def unmade(lineage: Lineage, tags_of: TagsOf, group: int | None = None) -> AssetInfo:
-    """What is known of what is made like this, before it is: all but type and size."""
+    """Return the description of a result that has not been made: all but its type and size."""
     tags, common_tags = inherited_tags([tags_of(name, revision) for name, revision in lineage.assets])
     return AssetInfo(
         lineage.expression,
@@ -333,6 +348,6 @@ def _names(assets: Iterable[tuple[str, int]]) -> str:
 
 
 def mock_words(kind: str, detail: str, text: str) -> str:
-    """What the peer says that came of mocks, at a length that can be shown."""
+    """Return what the peer reports of the result on mocks, cut to a length that can be shown."""
     what = " ".join(part for part in (kind[:_MAX_WORDS], detail[:_MAX_WORDS]) if part)
     return f"{what}: {text[:4000]}" if text else what

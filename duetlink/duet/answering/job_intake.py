@@ -1,5 +1,5 @@
-"""What a question of the peer's is about: an asset, what a program makes, or what a function makes; these are
-read, checked, and with all that they get.
+"""Reads and checks the peer's questions: for an asset, for the result of a program, or for that of a
+function.
 """
 
 from __future__ import annotations
@@ -28,13 +28,19 @@ _MAX_WORDS = 100  # characters
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
+    """A question that has been read: the description of what it asks for, and its content or the job that
+    makes it.
+    """
+
     info: AssetInfo
     content: Content | None  # None: the job has to be run first
     job: Job | None = None
 
 
 class JobIntake:
-    """Takes in what one peer asks for. Methods belong to the loop thread."""
+    """Reads the questions of one peer, and bounds the memory that they hold. Methods run on the
+    loop thread.
+    """
 
     def __init__(
         self,
@@ -44,8 +50,8 @@ class JobIntake:
         held_bytes: Callable[[], int],
         is_paid: Callable[[AssetInfo], bool],
     ) -> None:
-        """Programs and functions that wait for an answer may hold `limit_bytes` of memory; `held_bytes` is
-        what they hold. `is_paid` says of a private statistic that it was charged and never answered.
+        """`limit_bytes` is how much memory waiting programs and functions may hold, `held_bytes` returns how
+        much they hold. `is_paid` returns True for a private statistic that was charged and never answered.
         """
         self._catalogue = catalogue
         self._programs = programs
@@ -60,8 +66,8 @@ class JobIntake:
         self._link = link
 
     async def take(self, ask: pb.Ask) -> Arrival:
-        """It as it is now, before anybody has decided. A statistic's budget has been charged. Nothing has
-        been run for it.
+        """Read a question and all that it needs, before anything is decided. A statistic's budget has been
+        charged when this returns; nothing has been run.
 
         Raises RemoteProtocolError for a question that asks for several things, else as `program`, `function`,
         `Catalogue.find_mine`.
@@ -79,17 +85,19 @@ class JobIntake:
         return Arrival(job.info, None, job)
 
     async def program(self, sent: pb.ProgramBody, asked: bytes, is_check: bool) -> ProgramJob:
-        """A program that the peer sent; with `asked`, a private statistic of what it makes, which is charged
-        when this returns, and once where an earlier kernel was asked for it and has not answered.
+        """Read a program that the peer sent. With `asked`, plan the private statistic of its result and
+        charge it.
+
+        A statistic is charged once, also if an earlier kernel charged it and never answered.
 
         Raises:
-            RemoteProtocolError, LimitExceeded: it is none.
-            ValueRefused: what waits holds too much already.
-            AssetNotFound, AssetChanged, NoMock: an object is not there to be worked on.
+            RemoteProtocolError, LimitExceeded: the program is malformed.
+            ValueRefused: waiting requests hold too much memory already.
+            AssetNotFound, AssetChanged, NoMock: an asset cannot be worked on.
             OperationRefused: no private statistic can be made of it; nothing was charged.
             BudgetExceeded: there is not enough left for it; nothing was charged.
             AuditUnavailable: the ledger cannot be written.
-            TransferFailed: it has not come.
+            TransferFailed: the program has not arrived.
         """
         program = await self._program(sent)
         private = None
@@ -123,14 +131,14 @@ class JobIntake:
         return self._catalogue.find_mine(name, revision).info.tags
 
     async def function(self, sent: pb.Job) -> FunctionJob:
-        """A function that the peer sent.
+        """Read a function that the peer sent, with its inputs.
 
         Raises:
-            RemoteProtocolError, LimitExceeded: it is no function with a call.
+            RemoteProtocolError, LimitExceeded: the function or its call is malformed.
             OperationRefused: its text cannot be read as it stands, or an asset may not be worked on.
-            ValueRefused: what waits holds too much already.
-            AssetNotFound, AssetChanged, NoMock: an input is not there.
-            TransferFailed: a value has not come.
+            ValueRefused: waiting requests hold too much memory already.
+            AssetNotFound, AssetChanged, NoMock: an input is not shared.
+            TransferFailed: a value has not arrived.
         """
         function.check_source(sent.name, sent.source)
         if len(sent.inputs) > function.MAX_INPUTS:
@@ -157,7 +165,7 @@ class JobIntake:
         return FunctionJob(info, sent.name, sent.source, call, inputs, mock=mock, claim=claim)
 
     def _check_budgets(self, assets: Sequence[tuple[str, int]]) -> None:
-        """Raises OperationRefused unless each can pay for a training whose account is of single rows."""
+        """Raise OperationRefused unless each asset has a budget whose unit is one row per person."""
         if not assets:
             raise OperationRefused("a function that trains privately gets at least one asset of this side's")
         for name, revision in assets:
@@ -184,8 +192,9 @@ class JobIntake:
         return Input(body=body.toreadonly(), words=words)
 
     async def _check_rows(self, inputs: Sequence[Input]) -> None:
-        """The account of a private training is of one row more or less in an asset, so that is what it has to
-        be in all that the function gets of it. Values of the peer's own are no part of that.
+        """Check that adding or removing one row of an asset changes at most one row of the inputs made of it.
+
+        The account of a private training assumes this. Values of the peer's own do not matter.
 
         Raises:
             OperationRefused: a result is not made row by row, or has other rows than another input.
@@ -231,7 +240,9 @@ def _claim(sent: pb.Job) -> Claim | None:
 
 
 def _value_bytes(sent: pb.JobInput) -> int:
-    """What a value takes up. Raises RemoteProtocolError, LimitExceeded: it is no input."""
+    """Return the size of an input's value; 0 for an asset or a program. Raises RemoteProtocolError,
+    LimitExceeded: the input is malformed.
+    """
     which = sent.WhichOneof("input")
     if which is None:
         raise RemoteProtocolError("an input of a function is nothing")
@@ -251,7 +262,7 @@ def _read(body: memoryview) -> Program:
 
 
 async def _all(*coroutines: Awaitable[Input]) -> list[Input]:
-    """What they return; where one fails, the others are given up."""
+    """Run all coroutines and return their results. If one fails, cancel the others and wait for them."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)

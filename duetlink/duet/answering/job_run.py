@@ -1,4 +1,4 @@
-"""One run of a program or function: a room of its own, and what that gives, which is not trusted."""
+"""One run of a program or function in a room of its own. The result that the room returns is not trusted."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _LOOKED_AT_BYTES = 64 * 1024 * 1024  # of a result: what it is, this side finds 
 
 
 async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, programs: Programs) -> Made:
-    """What the job makes, and of how many rows at least. Its room is gone when this returns, or was
-    cancelled.
+    """Run the job; return the encoded result and the least number of rows that it is made of. Its room is
+    gone when this returns or is cancelled.
 
     Raises:
-        OperationFailed: it has failed; `job.failure` tells why.
-        WorkerUnavailable: no room can be had here.
-        AssetNotFound, AssetChanged, NoMock: an object is no longer there to be worked on.
+        OperationFailed: the run failed; `job.failure` has the reason.
+        WorkerUnavailable: no room can be started here.
+        AssetNotFound, AssetChanged, NoMock: an asset can no longer be worked on.
     """
     if isinstance(job, ProgramJob):
         return await _program(job, limits, on_event, programs)
@@ -119,7 +119,7 @@ _KINDS = {
 
 
 async def _placed(job: Job, input_: Input, limits: Limits, programs: Programs) -> tuple[int, int]:
-    """A descriptor of memory that holds an input, the caller's to close, and its size."""
+    """Put an input into shared memory. Return a descriptor, which the caller closes, and the size."""
     if input_.asset is not None:
         return await programs.placed(input_.asset.name, input_.asset.revision)
     if input_.program is not None:
@@ -152,11 +152,12 @@ async def _function(
 
 
 async def _looked_at(encoded: Encoded, decoding: Decoding) -> Encoded:
-    """With what this side finds that it is, where it is not too large, since policies go by that; else nobody
-    counts its elements.
+    """Replace the room's description of the result by one that this side has made, since policies use it. A
+    result over 64 MiB, or of a library that is not installed here, keeps the room's, without the number of
+    elements.
 
     Raises:
-        WorkerUnavailable: it is no value.
+        WorkerUnavailable: the result is not a valid value.
     """
     summary = dataclasses.replace(encoded.summary, elements=None)
     if encoded.size_bytes <= _LOOKED_AT_BYTES:

@@ -1,8 +1,8 @@
-"""Runs what has to be run before it can leave: programs as they come, functions once somebody has said yes.
+"""Runs the jobs of one peer: programs as soon as they arrive, functions after an approval.
 
-The request for one is an ordinary one, whose content is not there yet. Each is run in a room of its own.
-Nothing of a function is run, or even parsed, in the owner's kernel. That something is run changes nothing for
-the peer: what came of it leaves by the same answer as everything else.
+Their requests are ordinary ones whose content does not exist yet. Each job runs in a room of its own. Nothing
+of a function is run, or even parsed, in the owner's kernel. The result leaves by the same answer as any other
+object.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOG_WORDS = "what the function prints, and its progress"
 
 
 class Jobs:
-    """Programs and functions of one peer. Methods belong to the loop thread."""
+    """The programs and functions of one peer. Methods run on the loop thread."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Jobs:
         self._link = link
 
     async def close(self) -> None:
-        """End all that run; their rooms are gone when this returns."""
+        """Stop all jobs that run; their rooms are gone when this returns."""
         running = [job.task for job in self._begun if job.task is not None]
         for job in self._begun:
             job.stop()
@@ -75,16 +75,16 @@ class Jobs:
     # -- run -------------------------------------------------------------------------------------------------
 
     async def make(self, request: Incoming, by: str, timeout_s: float | None = None) -> None:
-        """Return when the function has been run, and what came of it is there to be approved. Does nothing
-        where that is so. If cancelled, its room is ended, unless somebody else has it run.
+        """Run the job of a request, or join its present run; return when its result can be approved. Does
+        nothing if it has been made. A cancel ends the room, unless another caller started the run.
 
         Raises:
-            OperationFailed: it has failed, as `job.failure` tells.
+            OperationFailed: the run failed; `job.failure` has the reason.
             RequestAnswered: it was denied or withdrawn meanwhile.
             AssetNotFound, AssetChanged: an input is no longer shared.
-            WorkerUnavailable: no room can be had, or somebody has stopped it.
-            AuditUnavailable: it cannot be put down; it is not run.
-            BudgetExceeded: it claims to cost more than is left; it is not run, and nothing was charged.
+            WorkerUnavailable: no room can be started, or the run was stopped.
+            AuditUnavailable: the run cannot be recorded; it does not start.
+            BudgetExceeded: it claims to cost more than is left; it does not start, and nothing was charged.
         """
         job = request.job
         assert job is not None
@@ -108,7 +108,7 @@ class Jobs:
         task.result()
 
     def start(self, request: Incoming, by: str, timeout_s: float | None = None) -> None:
-        """Have the function run; `make` waits for it. From here on the request does not wait for a person."""
+        """Start the run; `make` waits for it. From here on the request does not wait for a person."""
         job = request.job
         assert job is not None
         job.task = asyncio.ensure_future(self._run(request, job, by, timeout_s))
@@ -116,7 +116,7 @@ class Jobs:
         self._begun.add(job)
 
     async def stop(self, request: Incoming) -> None:
-        """End the run of a request, if there is one; the request stays pending."""
+        """End the run of a request, if there is one. The request stays pending."""
         request.check_pending()
         job = request.job
         if job is not None and job.task is not None and job.busy:
@@ -161,7 +161,7 @@ class Jobs:
                 self._sink.changed()
 
     async def _keep(self, request: Incoming, job: Job, encoded: Encoded, group: int | None) -> None:
-        """What it made is what the request is for."""
+        """Make the result the content of the request, and describe it in `request.asset`."""
         content = Content(encoded)
         content.decode = self._decoding.for_threads()
         await content.read()
@@ -183,10 +183,10 @@ class Jobs:
     # -- what it says meanwhile ------------------------------------------------------------------------------
 
     async def share_log(self, request: Incoming) -> None:
-        """Let the peer have what the function prints, has printed, and how far it is.
+        """Send the peer what the function has printed and will print, and its progress.
 
         Raises:
-            AuditUnavailable: that cannot be put down; the peer gets nothing of it.
+            AuditUnavailable: this cannot be recorded; the peer gets nothing of it.
         """
         job = request.job
         assert job is not None
@@ -201,7 +201,7 @@ class Jobs:
             self._end_log(request, job)
 
     def _end_log(self, request: Incoming, job: Job) -> None:
-        """Put down how much of it the peer has."""
+        """Record how much of the log the peer has received."""
         if job.shared_lines is None:
             return
         left_bytes = sum(len(line.encode()) + 1 for line in job.log.lines[: job.shared_lines])

@@ -93,7 +93,7 @@ _GIVEN_UP = "it was withdrawn"
 
 
 class Phase(enum.Enum):
-    """Where a case stands."""
+    """The phases of a case, see the table above."""
 
     NEW = "new"
     PENDING = "pending"
@@ -104,7 +104,7 @@ class Phase(enum.Enum):
 
 
 class ReplyMode(enum.Enum):
-    """How an answer reaches whoever asked."""
+    """The means by which an answer reaches its askers."""
 
     REPLY = "in the reply to the question"
     AGAIN = "in the reply to a question for what was granted before"
@@ -114,7 +114,7 @@ class ReplyMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One request as it stands."""
+    """The state of one request, as an immutable value."""
 
     phase: Phase = Phase.NEW
     way: ReplyMode = ReplyMode.REPLY
@@ -133,7 +133,7 @@ Step = tuple[Case, tuple[Action, ...]]
 
 
 def step(now: Case, event: Event) -> Step:
-    """What `event` makes of the case, and what is to be done about it."""
+    """Return the case after `event`, and the actions to perform, in order."""
     match event:
         case events.Done():
             return _done(now, event)
@@ -209,14 +209,16 @@ def _run(now: Case, yes: Yes) -> Step:
 def _refuse(
     now: Case, outcome: str, by: str, reason: str, *before: Action, error: BaseException | None = None
 ) -> Step:
-    """The answer is no, or that the function has failed: all who wait are told."""
+    """Tell all askers that the answer is no, or that the run has failed."""
     now = replace(now, phase=Phase.TELLING, outcome=outcome, by=by, reason=reason, error=error)
     return _tell(now, *before, do.Settle(outcome, by, reason), do.Note(Entries.ANSWERED))
 
 
 def _function(now: Case, event: events.FunctionMade | events.FunctionFailed | events.FunctionLost) -> Step:
-    """What a policy has had run has ended. Whether it is answered tells the peer a bit about what was made,
-    and so does when it is withdrawn: a run counts, unless it was none, or a person has answered meanwhile.
+    """Handle the end of a run that a policy has started.
+
+    Whether and when a request is answered tells the peer something about the result, also if it withdraws. So
+    a run stays charged to the policy's quota, unless it did not happen or a person has answered meanwhile.
     """
     is_pending = now.phase is Phase.PENDING
     if isinstance(event, events.FunctionFailed):
@@ -235,7 +237,9 @@ def _function(now: Case, event: events.FunctionMade | events.FunctionFailed | ev
 
 
 def _grant(now: Case, yes: Yes, *before: Action) -> Step:
-    """Nothing is awaited between a policy's yes and its charge: two requests do not spend one quota."""
+    """Charge the policy and start to grant. Nothing is awaited between a policy's decision and its charge, so
+    that two requests cannot spend the same quota.
+    """
     now = replace(now, phase=Phase.GRANTING, outcome=APPROVED, by=yes.by, is_charged=yes.is_charged)
     actions = before if now.way is ReplyMode.AGAIN else (*before, do.Settle(APPROVED, yes.by))
     if yes.is_charged:
@@ -271,7 +275,9 @@ def _all_withdrawn(now: Case, *before: Action) -> Step:
 
 
 def _not_granted(now: Case, failed: events.Failed) -> Step:
-    """An offer was not made, or not recorded: nobody has been told of any."""
+    """Undo the charge and the offers after an offer could not be made or recorded. No asker has been sent an
+    offer.
+    """
     undo: tuple[Action, ...] = tuple(do.TakeBackOffer(asker, failed.error) for asker in now.offered)
     if isinstance(failed.action, do.Release):
         undo += (do.TakeBackOffer(failed.action.asker, failed.error),)
@@ -292,7 +298,9 @@ def _not_granted(now: Case, failed: events.Failed) -> Step:
 
 
 def _not_replied(now: Case, failed: events.Failed, undo: tuple[Action, ...]) -> Step:
-    """The request is denied: a person would not look at it."""
+    """Deny a request that is answered in the reply to its own call. It does not become pending, since no
+    person expects it.
+    """
     if failed.why is FailureKind.INTERRUPTED:
         notes = do.Note(Entries.ASKED), do.Note(Entries.WITHDRAWN)
         now = replace(now, outcome=WITHDRAWN)
@@ -393,12 +401,12 @@ def _denied_or_raised(now: Case, failed: events.Failed) -> Action:
 
 
 def _asker(now: Case) -> bytes:
-    """Who is answered in the reply; nobody where it was withdrawn meanwhile."""
+    """Return the asker that the reply goes to; empty if it has withdrawn meanwhile."""
     return now.askers[0] if now.askers else b""
 
 
 def _tell(now: Case, *before: Action) -> Step:
-    """The next who waits, or the end."""
+    """Send the answer to the next asker, or end the case after the last one."""
     if now.askers:
         return now, (*before, do.Tell(now.askers[0], now.outcome, now.reason))
     if now.error is not None:

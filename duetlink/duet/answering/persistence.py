@@ -1,4 +1,4 @@
-"""What has to come back after a restart, as those who change it see it."""
+"""The interface by which the answering side saves what has to survive a restart."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from duetlink.duet.objects.kept_asset import AssetPersistence
 
 
 class Persistence(AssetPersistence):
-    """That of a duet that was launched without `resume`: nothing comes back.
+    """Saves nothing: the implementation for a duet that was launched without `resume`. `duetlink/duet/state/`
+    has the one that writes to disk.
 
-    Methods belong to the loop thread. They note how things stand now, and return at once; whoever must not go
-    on before that is on the disk awaits `written`.
+    All methods run on the loop thread. They record the new value and return at once; to continue only after
+    it is on the disk, await `written`.
     """
 
     name = ""  # of the state; empty: nothing is kept
@@ -24,45 +25,46 @@ class Persistence(AssetPersistence):
 
     @property
     def failure(self) -> str:
-        """Why the last write failed, in words; empty: it did not."""
+        """The error text of the last write; empty if it succeeded."""
         return ""
 
     def retired(self, info: AssetInfo) -> None:
-        """What was granted of a revision holds no longer."""
+        """Remove the grants for a revision that is no longer shared."""
 
     def policies(self, policies: Sequence[Policy], usage: Mapping[str, Usage]) -> None:
-        """These are in force, in this order."""
+        """Save the policies that are in force, in their order."""
 
     def charged(self, policy: Policy, usage: Usage) -> None:
-        """A policy has let out so much by now."""
+        """Save how much a policy has released by now."""
 
     def request(self, request: Incoming) -> None:
-        """It has come, or is in another state."""
+        """Save a request that is new or has changed its state."""
 
     def forgotten(self, request: Incoming) -> None:
-        """It was answered long ago, and need not come back."""
+        """Remove a request that was answered long ago."""
 
     def keep_work(self, request: Incoming, pieces: Sequence[bytes | bytearray | memoryview]) -> None:
-        """A request that waits needs these bytes, one behind the other, to be run after a restart: they are
-        on the disk before its record is, and with it once `written` returns. Leave the pieces as they are.
+        """Save the bytes from which the job of a waiting request can be run after a restart: the
+        concatenation of `pieces`. They are written before the record of the request, and are on the disk when
+        `written` returns. The caller must not change the pieces.
 
         Raises:
-            ValueRefused: those that wait take up too much already.
+            ValueRefused: the jobs that wait take up too much space already.
         """
 
     def work(self, request: Incoming) -> bytes | None:
-        """What `keep_work` was given for it, by this kernel or the one before; None where there is nothing,
-        or it is not as it was written. Blocks, and may be called on any thread.
+        """Return the bytes that `keep_work` got for this request, in this kernel or the one before; None if
+        there are none or they are damaged. Blocks; any thread may call it.
         """
 
     def drop_work(self, request: Incoming) -> None:
-        """It has ended, and needs it no longer."""
+        """Remove the saved job of a request that has ended."""
 
     def granted(self, request: Incoming) -> None:
-        """A person lets this peer have this revision, now and when it asks again."""
+        """Save that a person has granted this revision to this peer."""
 
     def taken_back(self, request: Incoming) -> None:
-        """That did not come about."""
+        """Remove the grant that was just recorded, because the answer did not go out."""
 
     async def close(self) -> None:
-        """Write what waits and let the next kernel have it."""
+        """Write what is pending, and release the state for the next kernel."""

@@ -1,5 +1,5 @@
-"""Private statistics: which one a step asks for, whether it may be made, and what it costs, before it is
-made.
+"""Plans private statistics: finds the statistic that a program's last step names, checks that it can be made,
+and computes its cost. No data is read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """A statistic that may be made, of a result that it may be made from."""
+    """A private statistic that can be made: its column, its bounds and its cost."""
 
     statistic: Statistic
     route: Route
@@ -53,7 +53,7 @@ class Private:
     shown: Program  # the statistic without its noise, by the same steps
 
     def to_json(self) -> bytes:
-        """For the room."""
+        """Return the statistic, bounds and rows per person as JSON for the room."""
         return json.dumps(
             {
                 "statistic": self.statistic.to_json().decode(),
@@ -64,13 +64,11 @@ class Private:
 
 
 def planned(steps: Sequence[Step], target: int, asked: bytes, opened: dict[tuple[str, int], Open]) -> Private:
-    """What is to be made in place of the result `target`, the last step of which names the statistic.
-
-    Nothing of the data is looked at for it.
+    """Plan the statistic that the last step of result `target` names. No data is read.
 
     Raises:
         OperationRefused: no private statistic can be made of it; the message says why.
-        RemoteProtocolError, LimitExceeded: what is asked is malformed.
+        RemoteProtocolError, LimitExceeded: the question is malformed.
     """
     last = next((step for step in steps if step.id == target), None)
     if last is None:
@@ -103,14 +101,16 @@ def planned(steps: Sequence[Step], target: int, asked: bytes, opened: dict[tuple
 
 
 def _last(steps: Sequence[Step], target: int) -> list[Step]:
-    """The steps that make the statistic of the column: one, or two where it is the counts of a histogram."""
+    """Return the steps that compute the statistic of the column: one, or two for the counts of a
+    histogram.
+    """
     last = next(step for step in steps if step.id == target)
     before = next(step for step in steps if step.id == references(last)[0])
     return [before, last] if before.operation == "numpy.histogram" else [last]
 
 
 def _program(steps: Sequence[Step], target: int) -> Program:
-    """These steps as a program of their own."""
+    """Return these steps as a program of their own."""
     places = {step.id: place for place, step in enumerate(steps, 1)}
 
     def placed(argument: Any) -> Any:
@@ -136,9 +136,10 @@ def _program(steps: Sequence[Step], target: int) -> Program:
 
 
 def rows_found(program: Program, opened: dict[tuple[str, int], Open]) -> Rows | str:
-    """Which rows of which asset a program's result has, if each is made from one row and from nothing else;
-    otherwise why not. Those of two programs are equal where they were chosen by the same steps. Nothing of
-    the data is looked at for it.
+    """Return which rows of which asset the result has, if each of its rows is made from one row and nothing
+    else; otherwise the reason, as text.
+
+    The rows of two programs compare equal if the same steps chose them. No data is read.
     """
     schemas = {key: open_.table for key, open_ in opened.items()}
     found = source_rows(program.steps, program.target, _allowed(), schemas)
@@ -152,7 +153,7 @@ def rows_found(program: Program, opened: dict[tuple[str, int], Open]) -> Rows | 
 
 
 def _statistic(kind: str, step: Step, asked: bytes) -> Statistic:
-    """The constants of the operation, such as q, and what was given to `dp`."""
+    """Combine the constants of the operation, such as q, with what was given to `dp`."""
     if len(asked) > MAX_BYTES:
         raise RemoteProtocolError("what is asked of a private statistic is too long")
     try:
@@ -170,14 +171,16 @@ def _statistic(kind: str, step: Step, asked: bytes) -> Statistic:
 
 
 def _constant(step: Step, name: str) -> Any:
-    """The argument behind the column, by place or by name."""
+    """Return the argument after the column, by position or by name."""
     if name in step.keywords:
         return step.keywords[name]
     return step.arguments[1] if len(step.arguments) > 1 else None
 
 
 def _column(route: Route) -> str | None:
-    """The column of the asset, if that is all that it is, in all rows or some; None for what was computed."""
+    """Return the name of the asset's column, if the route only selects a column and rows; None if it computes
+    anything.
+    """
     name = None
     for step in route.steps:
         if step.operation == ASSET:
@@ -190,7 +193,9 @@ def _column(route: Route) -> str | None:
 
 
 def _allowed() -> Allowed:
-    """The lists of what is imported here: an asset's library is."""
+    """Return the allow-lists of the libraries that this process has imported. The library of every shared
+    asset is among them.
+    """
     import sys
 
     return Allowed(library for library in libraries() if library in sys.modules or library == "python")

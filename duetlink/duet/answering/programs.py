@@ -1,4 +1,4 @@
-"""Runs of the peer's programs: each in a room that has the assets that it names, and nothing else."""
+"""Runs the peer's programs. Each runs in a room that has the assets named in it, and nothing else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LEAST_S = 1.0  # that a room has for the rest of a program
 
 
 class Programs:
-    """Belongs to the loop thread."""
+    """Plans, pays for and runs programs. Used on the loop thread only."""
 
     def __init__(self, catalogue: Catalogue, settings: Settings, recorder: Recorder, ledger: Ledger) -> None:
         self._catalogue = catalogue
@@ -52,21 +52,23 @@ class Programs:
         self._reuse = Reuse(settings.reuse_bytes)
 
     def expect(self) -> None:
-        """Something with a mock is shared with a peer who is there: a room may be wanted soon."""
+        """Prepare a room: an asset with a mock is shared with a connected peer, so a program may
+        arrive soon.
+        """
         rooms.warm()
 
     def retired(self, name: str, revision: int) -> None:
-        """An asset is no longer shared in this revision."""
+        """Drop what was kept of an asset whose revision is no longer shared."""
         self._reuse.retire((name, revision))
 
     async def close(self) -> None:
-        """Nothing is run any more."""
+        """Drop what is kept between programs; the warm room is gone when this returns."""
         await self._reuse.close()
 
     # -- before a run ----------------------------------------------------------------------------------------
 
     def check_offered(self, assets: Sequence[tuple[str, int]]) -> None:
-        """Raises AssetNotFound, AssetChanged, NoMock: one of these is not there to be worked on."""
+        """Raise AssetNotFound, AssetChanged or NoMock if one of these assets cannot be worked on."""
         for name, revision in assets:
             self._worked_on(name, revision)
 
@@ -77,22 +79,22 @@ class Programs:
         return mine
 
     async def planned(self, program: Program, asked: bytes) -> Private:
-        """The private statistic that is asked for in place of what a program makes.
+        """Plan the private statistic that is asked for in place of a program's result.
 
         Raises:
-            OperationRefused: none can be made of it.
-            RemoteProtocolError, LimitExceeded: what is asked is malformed.
+            OperationRefused: no private statistic can be made of it.
+            RemoteProtocolError, LimitExceeded: the question is malformed.
         """
         opened = self._opened()
         return await asyncio.to_thread(lambda: planned(program.steps, program.target, asked, opened))
 
     async def rows(self, program: Program) -> Rows | str:
-        """Which rows of which asset a result has; else why that is not known."""
+        """Return which rows of which asset a result has, or the reason why that is not known."""
         opened = self._opened()
         return await asyncio.to_thread(lambda: rows_found(program, opened))
 
     def _opened(self) -> dict[tuple[str, int], Open]:
-        """The assets with a budget, by name and revision."""
+        """Return the assets that have a budget, by name and revision."""
         return {
             (name, mine.info.revision): mine.open
             for name, mine in self._catalogue.mine.items()
@@ -102,7 +104,7 @@ class Programs:
     # -- budgets ---------------------------------------------------------------------------------------------
 
     async def charge_statistic(self, private: Private) -> None:
-        """Pay for a private statistic, before it is made.
+        """Charge a private statistic to its budget, before it is made.
 
         Raises:
             BudgetExceeded: there is not enough left; nothing was charged.
@@ -112,13 +114,13 @@ class Programs:
         await self._charge(route.asset, route.revision, statistic.cost, statistic.words())
 
     def planned_charges(self, assets: Sequence[tuple[str, int]], claim: Claim) -> tuple[BudgetCharge, ...]:
-        """What `charge` would take, as of now; from any thread, see `charge.planned_charges`."""
+        """Return what `charge` would charge now. Any thread may call it; see `charge.planned_charges`."""
         rows_by_asset = {name: self._catalogue.open_rows(name) for name, _ in assets}
         return planned_charges(self._ledger, rows_by_asset, claim)
 
     async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim, key: str) -> None:
-        """Pay for what a function is about to do, from the budget of each asset that it gets, by
-        `planned_charges`. What was paid under this key, by an earlier kernel perhaps, is not paid again.
+        """Charge a function's claim to the budget of each asset that it gets, before it runs. What was
+        charged under this key before, also by an earlier kernel, is not charged again.
 
         Raises:
             BudgetExceeded: there is not enough left of one; nothing was charged.
@@ -134,7 +136,7 @@ class Programs:
             await self._charge(charge.asset, revisions[charge.asset], charge.epsilon, what)
 
     def unpaid(self, assets: Sequence[tuple[str, int]], key: str) -> list[tuple[str, int]]:
-        """Those whose budget has no charge under this key. Blocks.
+        """Return the assets whose budget has no charge under this key. Blocks.
 
         Raises:
             AuditUnavailable, AuditBroken: the ledger cannot be read.
@@ -160,12 +162,12 @@ class Programs:
         private: Private | None = None,
         on_room: Callable[[Room], None] = lambda room: None,
     ) -> Made | Fault:
-        """What a program makes, or why it cannot be made; with `private`, that statistic of it. The room is
-        gone when this returns, or was cancelled.
+        """Run a program; return its encoded result, or the fault that stopped it. With `private`, return that
+        statistic of it. The room is gone when this returns or is cancelled.
 
         Raises:
-            WorkerUnavailable: the room has ended, or there is none; WorkLimit: over a limit.
-            AssetNotFound, AssetChanged, NoMock: an object is no longer there to be worked on.
+            WorkerUnavailable: the room has ended, or none can be started; WorkLimit: over a limit.
+            AssetNotFound, AssetChanged, NoMock: an asset can no longer be worked on.
         """
         began_s = time.monotonic()
         plan = await self._reuse.plan(program) if private is None else Plan()
@@ -205,8 +207,8 @@ class Programs:
         on_event: OnEvent,
         on_room: Callable[[Room], None],
     ) -> Made | Fault | None:
-        """What a program makes in a room that goes on from an earlier one, or that later ones may go on from;
-        None: it is to be run from its beginning, by itself.
+        """Run a program in the warm room of an earlier one, or in a new room that stays warm. None: run it
+        from its start, in a room of its own.
         """
         taken = self._reuse.take(program, limits)
         room, there = taken or (await runs.opened(limits, on_event), frozenset())
@@ -231,7 +233,7 @@ class Programs:
                 await room.close()
 
     async def _freeze(self, room: Room, program: Program, plan: Plan, prefix: Prefix) -> None:
-        """Have a room do the first steps of a program and no others, and keep what they have made."""
+        """Run only the first steps of a program in its room, and keep their results."""
         most_bytes = min(self._reuse.most_bytes, room.limits.result_bytes)
         made = await runs.begin(room, program, self._salt, prefix.steps, most_bytes, plan.least_s)
         if made is None:
@@ -242,7 +244,7 @@ class Programs:
             os.close(made[0])
 
     def _are_offered(self, assets: Sequence[tuple[str, int]]) -> bool:
-        """Whether none of them was retired meanwhile: then nothing is made of it any more."""
+        """Return False if one of the assets was unshared meanwhile; then nothing made of it may be kept."""
         try:
             self.check_offered(assets)
         except DuetError:
@@ -250,7 +252,7 @@ class Programs:
         return True
 
     async def _open(self, room: Room, name: str, revision: int, needed: bool, *, again: bool = False) -> None:
-        """Put down that an asset is worked on, and let a room have it, if it needs it."""
+        """Record in the audit log that an asset is opened, and map it into the room if the room needs it."""
         self._worked_on(name, revision)
         if needed:
             await self._map(room, name, revision, again)
@@ -260,8 +262,8 @@ class Programs:
         await self._recorder.record(opened, sync=False)
 
     async def placed(self, name: str, revision: int) -> tuple[int, int]:
-        """A descriptor of memory that holds an asset, the caller's to close, and its size. Raises
-        AssetNotFound, AssetChanged, NoMock: it is not there to be worked on.
+        """Put an asset into shared memory. Return a descriptor, which the caller closes, and the size. Raises
+        AssetNotFound, AssetChanged, NoMock: it cannot be worked on.
         """
         outgoing = await self._worked_on(name, revision).content.outgoing()
         fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
@@ -273,7 +275,6 @@ class Programs:
         return fd, outgoing.size_bytes
 
     async def _map(self, room: Room, name: str, revision: int, again: bool) -> None:
-        """Let a room have an asset."""
         fd, size_bytes = await self.placed(name, revision)
         try:
             await runs.map_asset(room, name, revision, fd, size_bytes, again=again)
@@ -282,18 +283,20 @@ class Programs:
 
 
 def _verify(outgoing: Outgoing) -> None:
-    """Raises AssetChanged: its memory was written to since it was shared."""
+    """Raise AssetChanged if the asset's memory was written to since it was shared."""
     for leaf in range(outgoing.leaves):
         outgoing.verify_leaf(leaf)
 
 
 def budget_words(ledger: Ledger, asset: str) -> str:
-    """What may be spent of an asset's privacy, and what is left of it, for a person."""
+    """Return the total and the remaining budget of an asset as text, for a person."""
     return f"epsilon {ledger.total(asset) or 0:f}, {ledger.left(asset).normalize():f} left"
 
 
 def statistic_lineage(private: Private) -> Lineage:
-    """How a private statistic is shown. Whoever allows it has not allowed the exact result of its steps."""
+    """Return the lineage under which a private statistic is shown. Its digest differs from that of the exact
+    result, so that approving one does not approve the other.
+    """
     made = private.shown.lineage
     statistic = private.statistic
     call = f".dp(epsilon={statistic.cost:f})"
@@ -308,7 +311,7 @@ def statistic_lineage(private: Private) -> Lineage:
 
 
 def check_lineage(program: Program) -> Lineage:
-    """How it is shown that only whether a program can be done is asked for."""
+    """Return the lineage of a request that only asks whether a program can be run."""
     made = program.lineage
     digest = hashlib.sha256(f"{made.digest} check".encode()).hexdigest()
     return dataclasses.replace(

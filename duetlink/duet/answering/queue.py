@@ -1,7 +1,7 @@
-"""The requests of one session: those that are open, and the latest that have been answered.
+"""The requests of one session: all open ones, and the latest that have been answered.
 
-A session has no end of requests. Whoever has answered one may look at it for a while; then it is forgotten,
-the oldest first, and its number goes to no other. What a person has granted stays for as long as the grant.
+A session may have any number of requests. An answered one can be inspected for a while; then it is forgotten,
+oldest first. Its number is not used again. A request that a person granted stays as long as its grant.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ HISTORY = 1_000  # answered requests: a day of a person's; each takes some KiB
 
 
 class Queue:
-    """By number, oldest first. Methods belong to the loop thread; any thread may read `requests`."""
+    """Requests by number, oldest first. Methods run on the loop thread; any thread may read `requests`."""
 
     def __init__(self, stands: Callable[[Incoming], bool], forgotten: Callable[[Incoming], None]) -> None:
-        """`stands` says whether a person's grant is by this request; `forgotten` hears of what is dropped."""
+        """`stands` returns True for a request by which a person's grant was given; `forgotten` is called with
+        each request that is dropped.
+        """
         self._stands = stands
         self._forgotten = forgotten
         self._handlings: dict[int, Handling] = {}
@@ -29,7 +31,7 @@ class Queue:
         self._next = 0
 
     def resume(self, requests: Iterable[Incoming]) -> None:
-        """Those of an earlier kernel, by number."""
+        """Load the requests of an earlier kernel, ordered by number."""
         for request in requests:
             handling = self._handlings[request.number] = Handling.resumed(request)
             self._next = request.number + 1
@@ -43,7 +45,7 @@ class Queue:
 
     @property
     def open(self) -> list[Handling]:
-        """Those that wait, or whose answer is on its way."""
+        """The requests that wait, or whose answer is being sent."""
         return list(self._open.values())
 
     @property
@@ -54,7 +56,7 @@ class Queue:
         return self._next
 
     def add(self, request: Incoming) -> Handling:
-        """A new one; its number is `next_number()`."""
+        """Add a new request, whose number must be `next_number()`."""
         assert request.number == self._next
         self._next += 1
         handling = self._handlings[request.number] = self._open[request.number] = Handling(request)
@@ -64,7 +66,7 @@ class Queue:
         return self._handlings[number]
 
     def end(self, handling: Handling) -> None:
-        """It has been answered, or nobody waits for it any more."""
+        """Move a case that has ended into the history, and forget the oldest beyond `HISTORY`."""
         number = handling.request.number
         del self._open[number]
         (self._granted if self._stands(handling.request) else self._answered)[number] = handling
@@ -74,15 +76,15 @@ class Queue:
             self._forgotten(self._handlings.pop(oldest).request)
 
     def retired(self, request: Incoming) -> None:
-        """A person's grant by this request holds no longer."""
+        """Treat an answered request as ordinary history again, since its grant is gone."""
         handling = self._granted.pop(request.number, None)
         if handling is not None:
             self._answered[request.number] = handling
 
 
 class Questions:
-    """The peer's questions by their numbers, as long as the peer may take one back: until it is answered, and
-    until what it was offered has moved.
+    """The peer's questions by number, as long as the peer may withdraw them: until the answer, and after it
+    until the offered body has been transferred.
     """
 
     def __init__(self, is_moving: Callable[[Asker], bool]) -> None:
@@ -104,11 +106,11 @@ class Questions:
         return self._handlings.get(number)
 
     def end(self, handling: Handling) -> None:
-        """All questions that wait for it have their answer."""
+        """Mark all questions of this case as answered."""
         for number in handling.askers:
             if self._handlings.get(number) is handling:
                 self._answered[number] = handling
 
     def drop(self, number: bytes, handling: Handling) -> None:
-        """One of several has been taken back."""
+        """Forget one question that the peer has withdrawn while others still wait."""
         del self._handlings[number], handling.askers[number]

@@ -1,4 +1,4 @@
-"""Offers of what was asked for, from their making until the peer has them or they are taken back."""
+"""Offers for approved requests: made, recorded, and sent or withdrawn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STATES = {
 
 
 class Releases:
-    """Belongs to the loop thread."""
+    """Makes and sends the offers. Used on the loop thread only."""
 
     def __init__(self, catalogue: Catalogue, recorder: Recorder) -> None:
         self._catalogue = catalogue
@@ -36,7 +36,9 @@ class Releases:
         self._link = link
 
     async def make_offer(self, handling: Handling, asker: Asker) -> None:
-        """Raises AssetNotFound, AssetChanged, and as `Exports.offer`."""
+        """Offer the request's content to one asker, without sending the offer. Raises AssetNotFound,
+        AssetChanged, and as `Exports.offer`.
+        """
         assert self._link is not None
         assert handling.content is not None
         info = handling.request.asset
@@ -51,11 +53,11 @@ class Releases:
         asker.transfer = begun[0] if begun else None
 
     async def record(self, handling: Handling, asker: Asker, with_question: bool) -> None:
-        """Return when the audit log has it on the disk that the offer goes out.
+        """Write to the audit log that the offer goes out; return when the line is on the disk.
 
         Raises:
-            AuditUnavailable: it must not go out.
-            AssetNotFound, AssetChanged: it was taken back meanwhile.
+            AuditUnavailable: the offer must not go out.
+            AssetNotFound, AssetChanged: the asset was unshared or changed meanwhile.
         """
         assert asker.offer is not None
         assert asker.outgoing is not None
@@ -72,8 +74,8 @@ class Releases:
         self._catalogue.check_offered(request.asset)
 
     def answer(self, handling: Handling, reply: Reply) -> pb.Answer:
-        """As it goes to the peer, which then has the offer. What is no longer shared by now is denied:
-        others who waited for it were told first.
+        """Build the message for the peer, with the offer. From here on the offer counts as sent. If the asset
+        is no longer shared by now, the answer is a denial: other askers may have been answered first.
         """
         state, name = _STATES[reply.state], handling.request.asset.name
         answer = pb.Answer(request_id=reply.asker, state=state, reason=reply.reason, name=name)
@@ -91,17 +93,17 @@ class Releases:
         return answer
 
     async def tell(self, handling: Handling, reply: Reply) -> None:
-        """Return when the peer has the answer. Raises LinkClosed, CallTimeout."""
+        """Send the answer; return when the peer has it. Raises LinkClosed, CallTimeout."""
         assert self._link is not None
         await self._link.rpc.call(self.answer(handling, reply), pb.Done)
 
     def notify(self, handling: Handling, reply: Reply) -> None:
-        """Send the answer, if there is a peer."""
+        """Send the answer without waiting, if there is a link."""
         if self._link is not None:
             self._link.rpc.tell_nowait(self.answer(handling, reply))
 
     def take_back(self, asker: Asker, error: BaseException | None) -> None:
-        """Nobody was told of the offer; because of `error`, if there was one."""
+        """Withdraw an offer that was not sent; `error` is the reason, if there is one."""
         if asker.release is not None and not isinstance(error, AuditUnavailable):
             self._recorder.taken_back(asker.release)
         if asker.offer is not None and self._link is not None:
@@ -109,7 +111,7 @@ class Releases:
         asker.offer = asker.outgoing = asker.release = None
 
     def is_moving(self, asker: Asker) -> bool:
-        """Whether its offer is open: the peer may still fetch it."""
+        """Return True while the offer is open, so that the peer may still fetch it."""
         return (
             asker.offer is not None
             and self._link is not None
@@ -117,6 +119,6 @@ class Releases:
         )
 
     def end(self, asker: Asker) -> None:
-        """The peer knows of the offer, and wants it no longer."""
+        """Withdraw an offer that the peer knows and no longer wants."""
         if asker.offer is not None and self._link is not None:
             self._link.exports.withdraw(asker.offer)

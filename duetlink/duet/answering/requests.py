@@ -1,4 +1,4 @@
-"""The owner's queue: requests of the peer with their numbers, answered or not."""
+"""`duet.requests`: the peer's requests as a person reads and answers them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Request(KnownAttributes):
-    """One request of the peer: who asks for what, and why."""
+    """One request of the peer: who asks, for what, and why."""
 
     def __init__(self, incoming: Incoming, inbox: Inbox, thread: LoopThread) -> None:
         self._incoming = incoming
@@ -43,46 +43,50 @@ class Request(KnownAttributes):
 
     @property
     def number(self) -> int:
-        """Its index in `duet.requests`; it never changes."""
+        """The index in `duet.requests`; it never changes."""
         return self._incoming.number
 
     @property
     def asset(self) -> AssetInfo:
-        """What would leave: name, revision, type, size."""
+        """The object that would leave: its name, revision, type and size."""
         return self._incoming.asset
 
     @property
     def lineage(self) -> Lineage | None:
-        """How the peer made it: from which assets, by which operations; None where it is an asset itself."""
+        """The assets and operations that the result was made from; None if an asset itself is requested."""
         return self.asset.lineage
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """The operations by which the peer made it, by name; none where it is an asset itself."""
+        """The names of the operations that made the result; empty if an asset itself is requested."""
         return self.lineage.operations if self.lineage is not None else ()
 
     @property
     def code(self) -> Code:
-        """The same as Python, coloured in a notebook; empty for an asset."""
+        """The program of the result as Python, coloured in a notebook; empty for an asset."""
         return Code(self.lineage.code if self.lineage is not None else "")
 
     @property
     def steps(self) -> Code:
-        """Every step of a result's program on a line of its own, with nothing left out; of a function, those
-        that make its inputs. `code` makes one of the rounds of a loop, and cuts long lists, texts and
-        programs. Empty where there are none, and once it has been answered.
+        """Every step of a result's program on a line of its own, with nothing left out; for a function, the
+        steps that make its inputs.
+
+        `code` shows one round of a loop, and cuts long lists, texts and programs. Empty if there are no
+        steps, and after the request has been answered.
         """
         job = self._incoming.job
         return Code("" if job is None or self._incoming.state != PENDING else job.all_steps())
 
     @property
     def group(self) -> int | None:
-        """Of how many rows it is made, at the least; None where no row of an asset is in it."""
+        """The least number of rows that each number of the result is made of; None if no row of an asset is
+        in it.
+        """
         return self.asset.group if self.lineage is not None else 1
 
     @property
     def expires(self) -> datetime.datetime | None:
-        """Until when it may be answered; None for as long as the link lives."""
+        """The time until which it can be answered; None: as long as the link lives."""
         return self._incoming.expires
 
     @property
@@ -92,7 +96,7 @@ class Request(KnownAttributes):
 
     @property
     def reason(self) -> str:
-        """The peer's words, with escapes for what would be a command to a terminal."""
+        """The peer's reason, in which terminal control characters are escaped."""
         return harmless_lines(self._incoming.reason)
 
     @property
@@ -107,24 +111,24 @@ class Request(KnownAttributes):
 
     @property
     def function(self) -> str:
-        """The name of the function that the peer wants to be run; empty where it asks for an object, or for a
-        result of listed steps.
+        """The name of the function that the peer wants to run; empty if it asks for an object or for the
+        result of a program.
         """
         job = self._incoming.job
         return job.name if job is not None and job.is_function else ""
 
     @property
     def privacy(self) -> str:
-        """What the function claims to cost of the budgets of the assets that it gets, such as "epsilon 2 at
-        delta 1e-05"; empty if it claims nothing. It is charged when the function is run.
+        """The cost that the function claims from the budget of each asset it gets, such as "epsilon 2 at
+        delta 1e-05"; empty if it claims none. It is charged when the function runs.
         """
         job = self._incoming.job
         return "" if job is None or job.claim is None else str(job.claim)
 
     @property
     def charges(self) -> tuple[BudgetCharge, ...]:
-        """What would be charged to the budgets of the assets that the function gets, if it were run now, with
-        what is left of each; none where it claims nothing, was charged already, or has been answered.
+        """The amounts that a run of the function would charge now, one for each budget, with what is left
+        before it. Empty if the function claims no cost, has been charged already, or has been answered.
 
         Raises:
             AuditUnavailable, AuditBroken: the ledger of budgets cannot be read.
@@ -137,20 +141,22 @@ class Request(KnownAttributes):
 
     @property
     def refusal(self) -> str:
-        """Why the function cannot be run, and so not approved, with what is left of the budgets now; empty
-        where it can. Raises as `charges`.
+        """The reason why the function cannot be run or approved with what is left of the budgets now; empty
+        if it can. Raises as `charges`.
         """
         job = self._incoming.job
         return "" if job is None or job.claim is None else refusal(self.charges, job.claim)
 
     @property
     def mock_result(self) -> str:
-        """What the function has made of mocks, as the peer says; with escapes as `reason`."""
+        """The result that the function gave on the mocks, as the peer reports it; escaped as `reason` is."""
         return harmless_lines(self._incoming.job.mock) if self._incoming.job is not None else ""
 
     @property
     def log(self) -> LogLines:
-        """What the function has printed here, and where it failed. Both may quote the data."""
+        """The lines that the function has printed here, and the traceback if it failed. Both may quote the
+        data.
+        """
         job = self._incoming.job
         if job is None:
             return LogLines()
@@ -159,8 +165,8 @@ class Request(KnownAttributes):
 
     @property
     def failure(self) -> str:
-        """Where and by which class of errors the last run here has failed, while nobody has answered; empty
-        where it has not. `log` has the message and the traceback. The peer knows nothing of it.
+        """The place and error class of the last run here, if it failed and the request is still pending; else
+        empty. `log` has the message and the traceback. The peer has not been told.
         """
         job = self._incoming.job
         if job is None or job.failure is None or job.made or job.running or self._incoming.state != PENDING:
@@ -169,34 +175,38 @@ class Request(KnownAttributes):
 
     @property
     def running(self) -> str:
-        """How far its run here is: the step of a program, the time, the memory that it takes; empty where
-        nothing runs. See `stop`.
+        """The progress of its run here: the step of a program, the time, the memory; empty if nothing runs.
+        See `stop`.
         """
         return self._incoming.job.course if self._incoming.job is not None else ""
 
     @property
     def progress(self) -> float | None:
-        """How far the function has told that it is, from 0 to 1; None where it has told nothing."""
+        """The progress that the function has reported, from 0 to 1; None if it has reported none."""
         return self._incoming.job.log.fraction if self._incoming.job is not None else None
 
     @property
     def times(self) -> int:
-        """How often the peer has asked for it; once approved, the next times are answered at once."""
+        """The number of times the peer has asked for it. After an approval, later questions are answered at
+        once.
+        """
         return self._incoming.times
 
     @property
     def answer_reason(self) -> str:
-        """The words that the answer was given with."""
+        """The reason that was given with the answer."""
         return self._incoming.answer_reason
 
     @property
     def by(self) -> str:
-        """Who answered: `person`, or `policy NAME`; empty while it is pending, or where it was withdrawn."""
+        """The name of who answered, `person` or `policy NAME`; empty while it is pending, or if it was
+        withdrawn.
+        """
         return self._incoming.by
 
     @property
     def answered(self) -> datetime.datetime | None:
-        """When it was answered or withdrawn; None while it is pending."""
+        """The time of the answer or withdrawal; None while it is pending."""
         return self._incoming.answered
 
     @property
@@ -204,10 +214,10 @@ class Request(KnownAttributes):
         return self._incoming.arrived
 
     def preview(self) -> str:
-        """The beginning of what would leave, as text; of an object over 16 MiB, of what it was made from.
-        What a cell prints of it is saved with the notebook; what the panel shows of it is not.
+        """Return the beginning of what would leave, as text; for an object over 16 MiB, of what it was made
+        from. A cell's output is saved with the notebook; the panel's display is not.
 
-        Raises AssetNotFound, AssetChanged: what was asked for is no longer shared.
+        Raises AssetNotFound, AssetChanged: the object is no longer shared.
         """
         content = self._incoming.content
         if self.asset.lineage is None:
@@ -218,16 +228,17 @@ class Request(KnownAttributes):
         return preview_of(content) if content is not None else "not kept: the request has been answered"
 
     def run(self, *, timeout_s: float | None = None) -> None:
-        """Run what was asked for, here, in a process of its own that is shut in. Nothing of it leaves: the
-        request stays pending, `preview()` shows what it makes, `log` what it prints. Does nothing
-        where that has been done. If interrupted, it is ended. `timeout_s` is how long it may take, instead of
-        the settings' time.
+        """Run the program or function here, in a locked-down process of its own.
+
+        Nothing leaves: the request stays pending, `preview()` shows the result, `log` what was printed. Does
+        nothing if it has been run already. An interrupt (Ctrl-C) ends the run. `timeout_s` limits the time in
+        place of the setting.
 
         Raises:
-            OperationFailed: it has failed; `log` has the traceback. It can be run again.
+            OperationFailed: the run failed; `log` has the traceback. It can be run again.
             RequestAnswered: answered or withdrawn, before or meanwhile.
-            AssetNotFound, AssetChanged: what it works on is no longer shared.
-            WorkerUnavailable: there can be no such process here.
+            AssetNotFound, AssetChanged: an object that it works on is no longer shared.
+            WorkerUnavailable: no such process can be started here.
             AuditUnavailable: the audit log cannot be written; it is not run.
             SettingError: there is nothing to run.
         """
@@ -241,19 +252,19 @@ class Request(KnownAttributes):
         logs: bool = False,
         timeout_s: float | None = None,
     ) -> None:
-        """Let this revision of the object leave to the peer, now and when it asks again.
+        """Let this revision of the object leave to the peer, now and whenever it asks again.
 
-        What has to be run is run first, if it has not been, as `run` does; where it fails, the request stays
-        pending and the peer is told nothing: see `fail`. It is approved this once, for what it has made. With
-        `times` or `until` a policy is added that answers the same code with the same arguments again: so many
-        times, with this one, and until then; each time it is run anew, on what is shared then. With `logs`
-        the peer gets what it prints and how far it is.
+        A program or function is run first, as `run` does, if it has not been. If the run fails, the request
+        stays pending and the peer is not told: see `fail`. This approval is for this one result. `times` or
+        `until` also add a policy that approves the same code with the same arguments again: that many times
+        in all, including this one, or until that time; each time it is run again on what is shared then. With
+        `logs`, the peer receives what the function prints, and its progress.
 
         Raises:
-            OperationFailed: the function has failed; `log` has the traceback.
+            OperationFailed: the function failed; `log` has the traceback.
             SettingError: `times`, `until`, `logs` or `timeout_s` cannot be used, or not for this request.
             RequestAnswered: answered or withdrawn before.
-            AssetNotFound, AssetChanged: what was asked for is no longer shared.
+            AssetNotFound, AssetChanged: the object is no longer shared.
             AuditUnavailable: the audit log cannot be written; nothing has left.
             LinkClosed: the peer is gone.
         """
@@ -264,34 +275,37 @@ class Request(KnownAttributes):
         )
 
     def deny(self, reason: str = "") -> None:
-        """Say no, for a reason that the peer gets to read. Raises RequestAnswered, LinkClosed."""
+        """Refuse the request with a reason that the peer can read. Raises RequestAnswered, LinkClosed."""
         if not isinstance(reason, str):
             raise SettingError(f"a reason is a text, got {type(reason).__name__}")
         self._thread.run(self._inbox.refuse(self._incoming, No(PERSON, reason)))
 
     def fail(self, tell: str = THAT) -> None:
-        """Answer that what was asked for has failed here, as the last run has. The peer hears `"that"` it
-        did; or also the `"type"`: in which step or line, and by which class of errors; or also the
-        `"message"`, which may quote the data. A limit of time, of memory or of the size of the result is
-        one outcome, whichever it was.
+        """Answer that the last run here has failed.
+
+        `tell` says how much the peer learns: `"that"` it failed; `"type"`: also the step or line and the
+        class of the error; `"message"`: also the message, which may quote the data. Limits of time, memory
+        and result size are reported as one outcome.
 
         Raises:
-            SettingError: it has not failed, or `tell` is none of these.
+            SettingError: the request has not failed, or `tell` is none of these.
             RequestAnswered: answered or withdrawn before.
             LinkClosed: the peer is gone.
         """
         self._thread.run(review.fail(self._inbox, self._incoming, tell))
 
     def stop(self) -> None:
-        """End its run here, whoever has begun it: the request stays pending, and the peer hears nothing. Does
-        nothing where it does not run. Raises RequestAnswered.
+        """End its run here, whether a person or a policy started it. The request stays pending, and the peer
+        is not told. Does nothing if nothing runs. Raises RequestAnswered.
         """
         self._thread.run(self._inbox.jobs.stop(self._incoming))
 
     def like_this(self, **changes: Any) -> Policy:
-        """A policy that would approve this request, and as little else as a policy can: this object in any
-        revision with these very tags and this type, as large at most, for a peer of this name, ten times,
-        until the end of the day. `changes` are fields of `Policy`; `duet.policies.add` puts it in force.
+        """Return a policy that would approve this request and little else.
+
+        It approves this object in any revision, with exactly these tags, this type and at most this size, for
+        a peer of this name, ten times, until the end of the day. `changes` are fields of `Policy`;
+        `duet.policies.add` puts the policy in force.
 
         Raises SettingError: a change cannot be used.
         """
@@ -378,11 +392,11 @@ def _when(moment: datetime.datetime) -> str:
 
 
 class RequestTable(Listing[Request]):
-    """The queue as of now; index by the number that the table shows."""
+    """A snapshot of the queue; its index is the number in the table."""
 
     @property
     def pending(self) -> list[Request]:
-        """Those without an answer, oldest first."""
+        """The unanswered requests, oldest first."""
         return [request for request in self if request.state == "pending"]
 
     @overload
@@ -402,7 +416,9 @@ class RequestTable(Listing[Request]):
         raise IndexError(f"there is no request {index}; {arrived} have arrived so far")
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row for each, by number. Raises MissingLibrary: pandas is not installed."""
+        """Return a frame with one row for each request, by number. Raises MissingLibrary: pandas is not
+        installed.
+        """
         pd = imported_pandas()
         rows = [
             {

@@ -1,15 +1,16 @@
-"""Frozen values: what the first steps of a peer's programs have made, kept for its next programs.
+"""Keeps intermediate results of the peer's programs, so that its next programs need not compute them again.
 
-A notebook asks ten aggregates of one filtered frame, one by one: ten programs that begin with the same steps.
-The first is run whole. The second is found to begin as the first, which took long, so its room does the steps
-that both have and nothing else, and what these have made is frozen; then it goes on. The other eight begin
-with the frozen value.
+A notebook asks for ten aggregates of one filtered frame, one by one: ten programs that begin with the same
+steps. The first is run as a whole. The second begins with the same steps, which took long, so its room
+computes these first and their results are kept in sealed memory (*frozen*); then it goes on. The other eight
+begin with the frozen values.
 
-A training whose loss is asked for now and then is another case: each program is the one before with more
-steps behind it. Where that is seen, the room of a program lets go of nothing, stays, and goes on with the
-next one.
+A training whose loss is asked for now and then is another case: each program is the previous one with more
+steps at its end. When this pattern is seen, the room keeps all its objects, stays alive (*warm*), and
+continues with the next program.
 
-What is kept depends on what the peer asked for and on how long that took, and shows in nothing but times.
+What is kept depends on the peer's programs and their run times. The peer can observe it in response times
+only.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _MOST_SEEN = 20_000  # beginnings of costly programs, 32 bytes each
 
 @dataclass(slots=True)
 class Frozen:
-    """What exactly the steps of one prefix have made, in sealed memory."""
+    """The results of the first steps of a program, in sealed memory."""
 
     fd: int
     size_bytes: int
@@ -48,7 +49,7 @@ class Frozen:
 
 
 class Plan(NamedTuple):
-    """How a program is run."""
+    """The way to run one program: from its start, from frozen values, or in a warm room."""
 
     beginnings: Sequence[Prefix] = ()
     begun: int = 0  # so many steps need not be done, since there is
@@ -62,14 +63,14 @@ class Plan(NamedTuple):
     goes_on: bool = False  # it goes on from an earlier one, so its room may stay for those that go on from it
 
     def close(self) -> None:
-        """The run has ended."""
+        """Close the descriptor of the frozen memory, after the run."""
         if self.fd >= 0:
             os.close(self.fd)
 
 
 @dataclass(slots=True)
 class Warm:
-    """A room that has run exactly the steps of one program, and holds all that they made."""
+    """A room that has run exactly the steps of one program, and still holds their results."""
 
     room: Room
     ran: Beginning
@@ -78,7 +79,7 @@ class Warm:
 
 
 class Reuse:
-    """Of one peer. Belongs to the loop thread."""
+    """The frozen values and the warm room of one peer. Used on the loop thread only."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -93,11 +94,11 @@ class Reuse:
 
     @property
     def held_bytes(self) -> int:
-        """The memory of all that is kept."""
+        """The size of all frozen values."""
         return sum(frozen.size_bytes for frozen in self._frozen.values())
 
     async def plan(self, program: Program) -> Plan:
-        """How to run it; to be closed."""
+        """Decide how to run a program. The caller closes the plan."""
         if not self.most_bytes:
             return Plan()
         beginnings = await asyncio.to_thread(prefixes, program)
@@ -128,7 +129,7 @@ class Reuse:
         return plan._replace(needed=None, least_s=least_s)
 
     def ran(self, program: Program, plan: Plan, seconds: float) -> None:
-        """A run has ended, in whatever way."""
+        """Record that a run has ended, whether it succeeded or not."""
         if seconds < COSTLY_S or not self.most_bytes:
             return
         self._earlier.append(Beginning.of(program))
@@ -140,7 +141,7 @@ class Reuse:
             self._seen.popitem(last=False)
 
     def keep(self, prefix: Prefix, frozen: Frozen) -> None:
-        """Take over the memory of a frozen value."""
+        """Take ownership of a frozen value, and drop the least recently used ones beyond the limits."""
         self._drop(prefix.digest)
         self._frozen[prefix.digest] = frozen
         self._wait(prefix.digest, frozen)
@@ -148,14 +149,14 @@ class Reuse:
             self._drop(next(iter(self._frozen)))
 
     def retire(self, asset: tuple[str, int]) -> None:
-        """Nothing is made of it any more."""
+        """Drop all that was made from an asset that is no longer shared."""
         for digest in [digest for digest, frozen in self._frozen.items() if asset in frozen.assets]:
             self._drop(digest)
         if self._warm is not None and asset in self._warm.assets:
             self._cool()
 
     async def close(self) -> None:
-        """Let go of all; its room is gone when this returns."""
+        """Drop everything; the warm room is gone when this returns."""
         self._is_closed = True
         for digest in list(self._frozen):
             self._drop(digest)
@@ -165,8 +166,8 @@ class Reuse:
     # -- a room that goes on ---------------------------------------------------------------------------------
 
     def take(self, program: Program, limits: Limits) -> tuple[Room, Assets] | None:
-        """The room that has run the first steps of a program and nothing else, and its assets. It is the
-        caller's from now on.
+        """Return a warm room that has run the first steps of this program and nothing else, with its assets.
+        The caller owns the room.
         """
         warm = self._warm
         if warm is None or warm.room.ended.done() or warm.room.limits != limits:
@@ -179,7 +180,7 @@ class Reuse:
         return warm.room, warm.assets
 
     def leave(self, room: Room, program: Program) -> None:
-        """Take over a room that has run a program, and not failed."""
+        """Take ownership of a room that has run a program without an error."""
         self._cool()
         timer = asyncio.get_running_loop().call_later(WARM_S, self._cool)
         self._warm = Warm(room, Beginning.of(program), frozenset(program.assets), timer)

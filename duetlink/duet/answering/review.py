@@ -1,4 +1,6 @@
-"""What a person decides about a function: to run it, to let out what it makes, and to let it be run again."""
+"""A person's decisions about a function: run it, release its result, allow it again, or report
+its failure.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from duetlink.errors import SettingError
 
 
 async def run(inbox: Inbox, request: Incoming, timeout_s: float | None) -> None:
-    """Run the function of a request here; the peer hears nothing of it. Raises as `Jobs.make`, and
-    SettingError: there is no function.
+    """Run the job of a request here, without telling the peer. Raises as `Jobs.make`, and SettingError: there
+    is nothing to run.
     """
     request.check_pending()
     if request.job is None:
@@ -36,9 +38,7 @@ async def approve(
     logs: bool = False,
     timeout_s: float | None = None,
 ) -> None:
-    """Let out what was asked for; of a function, what it makes, when it has been run. Raises as
-    Request.approve.
-    """
+    """Release what was asked for; run it first, if it has to be. Raises as `Request.approve`."""
     request.check_pending()
     again = _again(inbox, request, times, until)
     if request.job is not None:
@@ -54,7 +54,7 @@ async def approve(
 
 
 async def fail(inbox: Inbox, request: Incoming, tell: str) -> None:
-    """Tell the peer that what it asks for has failed here. Raises as Request.fail."""
+    """Tell the peer that the run failed here. Raises as `Request.fail`."""
     request.check_pending()
     if tell not in FAILURES:
         raise SettingError(f"tell is one of {', '.join(FAILURES)}, got {tell!r}")
@@ -67,7 +67,9 @@ async def fail(inbox: Inbox, request: Incoming, tell: str) -> None:
 def _again(
     inbox: Inbox, request: Incoming, times: int | None, until: datetime.datetime | None
 ) -> Policy | None:
-    """What answers the same code the next times. Raises SettingError."""
+    """Return the policy that approves the same code the next times; None if none was asked for. Raises
+    SettingError.
+    """
     if times is None and until is None:
         return None
     made = request.asset.lineage
@@ -91,7 +93,9 @@ def _again(
 
 
 async def _put_in_force(inbox: Inbox, policy: Policy, facts: Facts) -> None:
-    """Add it, with what has left charged to it, and let it answer what waits. Raises AuditUnavailable, …"""
+    """Add the policy, charge it with the release that has just happened, and let it answer pending requests.
+    Raises AuditUnavailable, StateUnavailable.
+    """
     book = inbox.policies
     async with book.changing:
         policy = book.name(policy)

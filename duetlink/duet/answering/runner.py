@@ -1,4 +1,6 @@
-"""Performs what the machine says: the only place where answering a request touches anything."""
+"""Performs the actions of the state machine. Answering a request has side effects in this module and nowhere
+else.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Belongs to the loop thread."""
+    """Feeds events to the machine and performs its actions. Used on the loop thread only."""
 
     def __init__(
         self,
@@ -56,7 +58,9 @@ class Runner:
         call_person: Callable[[], None],
         ended: Callable[[Handling], None],
     ) -> None:
-        """`call_person` hears of what waits for one, `ended` of what has been answered or given up."""
+        """`call_person` is called when a request starts to wait for a person, `ended` when a case
+        has ended.
+        """
         self._releases = releases
         self._recorder = recorder
         self._policies = policies
@@ -72,9 +76,7 @@ class Runner:
         self._timers: dict[Handling, asyncio.TimerHandle] = {}
 
     async def close(self) -> None:
-        """Give up what runs in the background. The loop may live on, with other duets: no timer stays on it.
-        Safe to call twice.
-        """
+        """Cancel the timers and background tasks; the loop may go on for other duets. Safe to call twice."""
         for timer in self._timers.values():
             timer.cancel()
         running = list(self._background)
@@ -85,9 +87,10 @@ class Runner:
     # -- one event after the other ---------------------------------------------------------------------------
 
     async def run(self, handling: Handling, event: Event) -> Reply | None:
-        """Do all that follows from `event`; returns the reply to a question, if it was one.
+        """Process `event` and all events that follow from it. Return the reply to the question, if one is
+        due.
 
-        Raises DuetError where the machine says so, and whatever is no DuetError.
+        Raises DuetError where the machine says so; an error that is no DuetError passes through.
         """
         reply: Reply | None = None
         following: Event | None = event
@@ -112,12 +115,12 @@ class Runner:
         handling: Handling,
         event: events.Withdrawn | events.PeerGone | events.Expired | events.Retired,
     ) -> None:
-        """Do what follows from an event that nobody waits for. None of it has to be awaited."""
+        """Process an event that no caller waits for. None of its actions needs to be awaited."""
         for action in self._step(handling, event):
             self._perform(handling, action)
 
     def decide(self, handling: Handling) -> events.Answered:
-        """What the policies say of it now."""
+        """Return what the policies (or a budget, or a person's grant) say about the request now."""
         request = handling.request
         job = request.job
         if isinstance(job, ProgramJob):
@@ -180,8 +183,10 @@ class Runner:
                 await self._releases.tell(handling, Reply(asker, state, reason))
 
     async def _work_kept(self, handling: Handling) -> None:
-        """Return when what the request needs after a restart is kept. Where it cannot be, it is pending all
-        the same, and lost with this kernel: the status of the duet says that nothing is written.
+        """Wait until what the request needs after a restart is saved.
+
+        If it cannot be saved, the request is pending all the same, and is lost with this kernel;
+        `duet.status()` shows that nothing is written.
         """
         try:
             await self._persistence.written()
@@ -241,7 +246,7 @@ class Runner:
         self._sink.changed()
 
     def start_timer(self, handling: Handling) -> None:
-        """End it when the time that the peer gave is over."""
+        """Expire the request after the time that the peer set, if it set one."""
         expires = handling.request.expires
         if expires is not None:
             left_s = max((expires - utc_now()).total_seconds(), 0)
@@ -259,7 +264,7 @@ class Runner:
             self._in_background(announce(decision, handling.request, content))
 
     async def _function(self, handling: Handling, by: str) -> None:
-        """Wait for a function that a policy has had started."""
+        """Run the job of a request for a policy, and process the result."""
         request, turn = handling.request, self._pace.begin()
         following: Event = events.FunctionLost()
         try:
@@ -286,7 +291,9 @@ class Runner:
             self._pace.end(turn)
 
     def _told(self, handling: Handling, by: str) -> events.Fail | None:
-        """What the peer hears of a run that has failed: as much as the policy says that has had it run."""
+        """Return what the peer is told of a failed run: as much as `failures` of the policy that started it
+        allows.
+        """
         policy, job = handling.run_by, handling.request.job
         if policy is None or not policy.failures or policy not in self._policies.policies:
             return None
@@ -301,7 +308,7 @@ class Runner:
 
 
 def answer_of(decision: Decision) -> events.Yes | events.No | None:
-    """What the policies have decided; None: they leave it to a person."""
+    """Return the decision as an event's answer; None if the policies leave it to a person."""
     if decision.action == APPROVE:
         return events.Yes(decision.by, is_charged=True)
     if decision.action == DENY and decision.policy is not None:

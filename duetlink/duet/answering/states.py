@@ -1,4 +1,4 @@
-"""The states of a request as a person sees them, and who has answered it."""
+"""The states of a request as a person sees them, and the names for who answered it."""
 
 PENDING, APPROVED, DENIED, WITHDRAWN, EXPIRED = "pending", "approved", "denied", "withdrawn", "expired"
 FAILED = "failed"  # only of a function: it has, and the peer was told

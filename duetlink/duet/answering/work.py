@@ -1,10 +1,11 @@
-"""What is kept of a program or function that waits for an answer, so that it can be run after a restart.
+"""The saved form of a program or function that waits for an answer, from which it can be run after a restart.
 
     8 bytes   length of the header, little-endian
-    header    JSON: what it is, and the sizes of the parts
-    parts     bodies of programs and values, one behind the other
+    header    JSON: the kind of job, and the sizes of the parts
+    parts     bodies of programs and values, concatenated
 
-How it is shown is in the record of its request, and has to be how this is shown.
+The record of the request holds the digest under which the job was shown to the person; `read` checks that the
+job still has this digest.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Pieces = list[bytes | bytearray | memoryview]
 
 
 def pieces(job: Job) -> Pieces:
-    """All that is kept of it. Values are not copied."""
+    """Return the saved form of a job, to be concatenated. Values are not copied."""
     header: dict[str, Any] = {"key": job.key}
     bodies: list[Sequence[memoryview]] = []
     if isinstance(job, ProgramJob):
@@ -61,9 +62,11 @@ def _segments(input_: Input) -> Sequence[memoryview]:
 
 
 def read(content: bytes, info: AssetInfo) -> Job:
-    """The job of which `pieces` has made this, and whose result was described by `info` before it was made.
+    """Read the job that `pieces` has written; `info` is the description of its result from the request's
+    record.
 
-    Raises ValueError: it is not, or another version of duetlink has written it.
+    Raises ValueError: the bytes are malformed, another version of duetlink wrote them, or they are another
+    job's.
     """
     try:
         size = int.from_bytes(content[:8], "little")

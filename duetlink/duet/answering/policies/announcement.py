@@ -1,4 +1,6 @@
-"""What a policy that announces shows on this side: who asked, what was answered, and the object itself."""
+"""Shows on this side what a policy with `announce` or `log` has answered: the peer, the answer, and the
+object.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _log = logging.getLogger("duetlink.policies")
 
 
 async def announce(decision: Decision, request: Incoming, content: Content) -> None:
-    """Print it, in a notebook below the cell that ran last, or log it. To read the object takes a while."""
+    """Print the answer (in a notebook, below the cell that ran last) or log it. Reads the object on a worker
+    thread.
+    """
     head = (
         f"{visible(decision.by)}: {request.state} {visible(request.asset.name)!r} for "
         f"{visible(request.peer_name)}; reason: {visible(request.reason) or 'none given'}"

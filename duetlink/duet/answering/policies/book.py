@@ -1,7 +1,7 @@
-"""Loop side of the policies: their order, what each has let out, and the decisions made from both.
+"""The loop thread's list of policies, with their usage, and the decisions made from both.
 
-Other threads read `policies` and `usage`; only the loop thread writes. What decides and charges has no await
-in between, so that two requests at once do not spend the same quota.
+Other threads read `policies` and `usage`; only the loop thread writes them. Nothing is awaited between a
+decision and its charge, so that two requests at the same moment cannot spend the same quota.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from duetlink.errors import SettingError, UnknownPolicy
 
 
 def local_now() -> datetime.datetime:
-    """With the time zone of this machine, whose hours count."""
+    """Return the time with this machine's time zone, which `Policy.hours` refers to."""
     return datetime.datetime.now().astimezone()
 
 
 @dataclass(frozen=True, slots=True)
 class Charging:
-    """What one release, or one run, has cost a policy."""
+    """The charge of one release or one run, which can be undone."""
 
     policy: Policy
     usage: Usage  # of the policy, which may have been removed since
@@ -47,7 +47,7 @@ class Charging:
 
 
 class PolicyBook:
-    """The policies of one duet, in the order in which they are looked at."""
+    """The policies of one duet, in the order in which they are tried."""
 
     def __init__(
         self, persistence: Persistence, sink: Sink, now: Callable[[], datetime.datetime] = local_now
@@ -60,11 +60,11 @@ class PolicyBook:
         self.changing = asyncio.Lock()  # by a person: a change is kept before it is in force
 
     def resume(self, policies: Sequence[Policy], usage: dict[str, Usage]) -> None:
-        """Go on with those of an earlier kernel."""
+        """Load the policies and usage of an earlier kernel."""
         self.policies, self.usage = tuple(policies), usage
 
     def find(self, name: str) -> Policy:
-        """Raises UnknownPolicy."""
+        """Return the policy of this name. Raises UnknownPolicy."""
         for policy in self.policies:
             if policy.name == name:
                 return policy
@@ -72,10 +72,11 @@ class PolicyBook:
         raise UnknownPolicy(f"there is no policy {name!r}; there is {known}")
 
     def name(self, policy: Policy) -> Policy:
-        """`policy` under a name that can be added. One that is there already may be added once more.
+        """Return `policy` with a name under which it can be added. An equal policy may be added again under
+        its name.
 
         Raises:
-            SettingError: another one has that name.
+            SettingError: a different policy has that name.
         """
         names = {known.name for known in self.policies}
         if not policy.name:
@@ -91,7 +92,9 @@ class PolicyBook:
         return policy
 
     def add(self, policy: Policy, at: int | None = None) -> None:
-        """Put it at the end, or at place `at`. One that is there keeps what it has let out."""
+        """Put the policy at the end, or at index `at`. A policy that is already in the list keeps
+        its usage.
+        """
         self.policies = self._placed(policy, at)
         self.usage.setdefault(policy.name, Usage())
 
@@ -103,7 +106,9 @@ class PolicyBook:
         return tuple(others)
 
     async def keep_added(self, policy: Policy, at: int | None = None) -> None:
-        """As `add`, when it is kept. Raises StateUnavailable: it is not in force."""
+        """Save the list with this policy, then add it. Raises StateUnavailable: the policy is not
+        in force.
+        """
         self._persistence.policies(self._placed(policy, at), self.usage)
         try:
             await self._persistence.written()
@@ -113,19 +118,19 @@ class PolicyBook:
         self.add(policy, at)
 
     async def keep(self) -> None:
-        """Return when those that are in force now are what is kept. Raises StateUnavailable."""
+        """Save the list as it is; return when it is on the disk. Raises StateUnavailable."""
         async with self.changing:
             self._persistence.policies(self.policies, self.usage)
             await self._persistence.written()
 
     def remove(self, name: str) -> None:
-        """Raises UnknownPolicy."""
+        """Remove the policy and its usage. Raises UnknownPolicy."""
         gone = self.find(name)
         self.policies = tuple(policy for policy in self.policies if policy is not gone)
         del self.usage[name]
 
     def decide(self, facts: Facts) -> Decision:
-        """What would be answered now. Nothing is counted."""
+        """Return what the policies would answer now. No usage is counted."""
         decision = decide(self.policies, facts, self.usage, self.now())
         place = None if decision.policy is None else len(decision.verdicts) - 1
         self._sink.emit(PolicyDecided(Word(decision.action), place))
@@ -133,11 +138,11 @@ class PolicyBook:
 
     @asynccontextmanager
     async def charged(self, decision: Decision, facts: Facts) -> AsyncIterator[None]:
-        """Count what `decision` approves, before anything is awaited; take it back where the block fails. The
-        block begins when that is kept: what was let out before a crash is never let out once more.
+        """Charge what `decision` approves, before anything is awaited; undo the charge if the block raises.
+        The block begins after the charge is saved, so that a crash cannot release the same quota twice.
 
         Raises:
-            StateUnavailable: it cannot be kept.
+            StateUnavailable: it cannot be saved.
         """
         charging = self.charge(decision, facts)
         try:
@@ -148,7 +153,7 @@ class PolicyBook:
             raise
 
     def charge(self, decision: Decision, facts: Facts) -> Charging:
-        """Count what `decision` approves at once; returns what can be taken back."""
+        """Charge what `decision` approves at once; return the charge, which can be undone."""
         policy = decision.policy
         assert policy is not None
         charging = Charging(policy, self.usage[policy.name], facts, self.now(), self._keep_usage)

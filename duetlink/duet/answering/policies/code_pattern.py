@@ -1,8 +1,8 @@
-"""Patterns for the code of a lineage, of which the peer chooses every constant.
+"""Patterns for the code of a lineage, in which the peer chooses every constant.
 
-To `fnmatch`, `*` is any text: `ages.*.mean()` would also fit `ages.max() + ages.mean()`, and `*.mean()*` a
-text constant in which `.mean()` is written. Here a wildcard stands for characters of one name, number or text
-only, so that no call, operator, subscript or comment hides behind it.
+In `fnmatch`, `*` matches any text: `ages.*.mean()` would also match `ages.max() + ages.mean()`, and
+`*.mean()*` a string constant that contains `.mean()`. Here a wildcard matches only characters within one
+name, number or string, so that it cannot hide a call, operator, subscript or comment.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ _NOT_ALL = (
 
 
 def is_whole(code: str) -> bool:
-    """Whether two programs with this code differ in nothing that the code leaves out."""
+    """Return True if the code shows everything: two programs with this code cannot differ in anything left
+    out.
+    """
     return not any(words in code for words in _NOT_ALL)
 
 
 def code_fits(code: str, pattern: str) -> bool:
-    """Whether all of `code` fits: `*`, `?` and `[!…]` stand for letters, digits, `_`, `-`, `:`, and the point
-    of a number; `[…]` for one of the characters that it names.
+    """Return True if all of `code` matches. `*`, `?` and `[!…]` match letters, digits, `_`, `-`, `:`, and the
+    decimal point of a number; `[…]` matches one of the characters listed in it.
     """
     return _compiled(pattern).fullmatch(code) is not None
 

@@ -1,4 +1,4 @@
-"""How a request is decided: a function of the policies, the facts, what was let out before, and the time."""
+"""Decides a request: a pure function of the policies, the facts, the usage, and the time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAIT = "wait"  # no policy matches: the request waits for the person
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why one policy does not match; empty: it does, and answers."""
+    """The reason why one policy does not match; empty if it matches and answers."""
 
     policy: Policy
     why_not: str
@@ -30,19 +30,23 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Decision(Displayed):
-    """Which policy answers a request, and why none before it does. Those behind it are not in `verdicts`."""
+    """The policy that answers a request, with the verdicts up to it. Policies after it are not in
+    `verdicts`.
+    """
 
     policy: Policy | None
     verdicts: tuple[Verdict, ...]
 
     @property
     def action(self) -> str:
-        """`approve`, `deny`, `ask`, or `wait` where none matches; after the last two a person answers."""
+        """The answer: `approve`, `deny`, `ask`, or `wait` if no policy matches. A person answers after the
+        last two.
+        """
         return self.policy.action if self.policy is not None else WAIT
 
     @property
     def by(self) -> str:
-        """As a request says who answered it."""
+        """The name for `Request.by`: `policy NAME`, or empty."""
         return f"policy {self.policy.name}" if self.policy is not None else ""
 
     def table(self) -> Table:
@@ -59,10 +63,11 @@ class Decision(Displayed):
 def decide(
     policies: Sequence[Policy], facts: Facts, usage: Mapping[str, Usage], now: datetime.datetime
 ) -> Decision:
-    """The first of `policies` that matches. `usage` is by name; hours are those of the time zone of `now`.
+    """Return the decision of the first of `policies` that matches. `usage` is by name; hours are in the time
+    zone of `now`.
 
-    Where one that denies or asks could match but for a digest that names nothing any more, a person decides:
-    what it was to keep back is not let out by a policy behind it.
+    A policy that denies or asks may fail to match only because it names code by an outdated digest. Then a
+    person decides, since a later policy might approve what this one was meant to hold back.
     """
     verdicts = []
     for policy in policies:
@@ -115,7 +120,7 @@ def _object(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) 
 
 
 def _tags(policy: Policy, facts: Facts) -> Iterator[str]:
-    """Its owner has given them: an operation is none, whatever it is called."""
+    """Compare the tags that the owner has set. An operation is never a tag, whatever its name."""
     held = facts.tags
     if policy.action == APPROVE and facts.common_tags is not None:
         held = facts.common_tags
@@ -189,8 +194,8 @@ def _code(policy: Policy, facts: Facts) -> Iterator[str]:
 
 
 def _in_the_way(policy: Policy, texts: Sequence[str], patterns: Sequence[str]) -> Sequence[str]:
-    """Those by which the policy does not match. All must fit what is approved; for a denial one is enough,
-    else it could be evaded by adding something harmless.
+    """Return the texts that keep the policy from matching. An approval needs all texts to fit. A denial needs
+    one, since it could otherwise be evaded by adding something harmless.
     """
     if not patterns:
         return ()

@@ -1,4 +1,4 @@
-"""What a policy may look at of a request."""
+"""The facts of a request that a policy may look at."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from duetlink.duet.objects.asset import AssetInfo
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What SECURITY.md lists, with how the peer can influence each. All of this side's making but `peer`, the
-    name that the other side gave itself.
+    """The facts of one request. SECURITY.md lists them, with how far the peer can influence each. This side
+    has established all of them except `peer`, the name that the other side gave itself.
     """
 
     name: str
@@ -37,12 +37,16 @@ class Facts:
 
     @property
     def is_group_known(self) -> bool:
-        """Of a function it is, before it has been run; of a program it is counted as that runs."""
+        """True if `group` is known. For a program it is counted while the program runs; for a function it is
+        known before.
+        """
         return self.is_made or self.is_function
 
     @classmethod
     def of(cls, info: AssetInfo, peer: str) -> Self:
-        """About an object of this side's that `peer` asks for, or what it has made of some."""
+        """Return the facts of an object of this side's, or of a result made from such, that
+        `peer` asks for.
+        """
         made = info.lineage
         if made is None:
             return cls(info.name, info.kind, info.tags, peer, info.size_bytes, info.elements)

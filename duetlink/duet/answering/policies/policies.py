@@ -1,4 +1,4 @@
-"""`duet.policies`: the rules as a person holds them, with what they have let out and what they would do."""
+"""`duet.policies`: the policies of a duet as a person adds, inspects and tries them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Policies(Sequence[Policy], Displayed):
-    """The policies of this duet, in the order in which they are looked at. The first that matches a request
-    answers it; where none does, it waits for the person. What a person has granted stays granted.
+    """The policies of this duet, in the order in which they are tried. The first that matches a request
+    answers it; if none does, the request waits for the person. What a person has granted stays granted.
 
-    A policy that approves lets one revision out at a time: asked again, the policies decide again.
+    A policy approves one revision at a time: when the peer asks again, the policies decide again.
     """
 
     def __init__(self, inbox: Inbox, thread: LoopThread) -> None:
@@ -37,15 +37,16 @@ class Policies(Sequence[Policy], Displayed):
     # -- changing them ---------------------------------------------------------------------------------------
 
     def add(self, policy: Policy, at: int | None = None, *, expires_s: float | None = None) -> Policy:
-        """Put `policy` behind the others, or at place `at` (0: first), and let the policies answer what
-        waits. Returns it as it was added, with a name. One that is there already is not added once more, and
-        keeps what it has let out: a cell that is run twice does not let out twice as much.
+        """Add `policy` after the others, or at index `at` (0: first), and let the policies answer pending
+        requests.
 
-        `expires_s` ends it so many seconds from now.
+        Returns the policy with its name. A policy that is already in the list is not added twice and keeps
+        its usage, so that running a cell twice does not double its quota. `expires_s` ends the policy that
+        many seconds from now.
 
         Raises:
-            SettingError: another policy has its name, or it has an end of its own.
-            AuditUnavailable: it could not be put down; it is not in force.
+            SettingError: a different policy has its name, or it already has an end.
+            AuditUnavailable: it could not be recorded; it is not in force.
         """
         if not isinstance(policy, Policy):
             raise SettingError(f"a Policy is added, got {type(policy).__name__}")
@@ -60,7 +61,7 @@ class Policies(Sequence[Policy], Displayed):
         return named
 
     def move(self, name: str, at: int) -> None:
-        """Put a policy at place `at`. Raises UnknownPolicy, AuditUnavailable."""
+        """Move a policy to index `at`. Raises UnknownPolicy, AuditUnavailable."""
 
         async def move() -> None:
             async with self._book.changing:
@@ -71,11 +72,11 @@ class Policies(Sequence[Policy], Displayed):
         self._thread.run(move())
 
     def remove(self, name: str) -> None:
-        """Let a policy answer no more. What it has let out has left.
+        """Remove a policy. What it has released has left already.
 
         Raises:
-            UnknownPolicy.
-            StateUnavailable: it answers no more, but `launch(resume=…)` would bring it back.
+            UnknownPolicy: there is no such policy.
+            StateUnavailable: it is no longer in force, but `launch(resume=…)` would bring it back.
         """
 
         async def remove() -> None:
@@ -85,7 +86,9 @@ class Policies(Sequence[Policy], Displayed):
         self._thread.run(remove())
 
     def clear(self) -> None:
-        """Remove all: a person answers every request. Raises StateUnavailable as `remove`."""
+        """Remove all policies, so that a person answers every request. Raises StateUnavailable as
+        `remove`.
+        """
 
         async def clear() -> None:
             for policy in self._book.policies:
@@ -100,7 +103,7 @@ class Policies(Sequence[Policy], Displayed):
         self._inbox.changed()
 
     def apply(self) -> None:
-        """Let the policies answer what waits, as `add` does: where time has passed since, say."""
+        """Let the policies answer pending requests again, for example because time has passed."""
         self._thread.run(self._inbox.examine())
 
     async def _put_in_force(self, policy: Policy, at: int | None, state: str) -> None:
@@ -115,14 +118,16 @@ class Policies(Sequence[Policy], Displayed):
     # -- trying them -----------------------------------------------------------------------------------------
 
     def explain(self, request: Request) -> Decision:
-        """What the policies would answer to a request if it came now, and why. Nothing happens."""
+        """Return what the policies would answer if the request came now, and why. Nothing is answered or
+        charged.
+        """
 
         return self._book.decide(Facts.of(request.asset, request._incoming.peer_name))
 
     def replay(self) -> Replay:
-        """What these policies would have answered to each request of this duet, in the order and at the time
-        in which they came, had they been there from the beginning. Nothing happens. A request counts once,
-        however often it was asked.
+        """Return what these policies would have answered to each request of this duet, in the order and at
+        the time of its arrival. Nothing is answered or charged. A request counts once, however often it was
+        asked.
         """
 
         return replay(self._book.policies, list(self._inbox.requests), self._book.now().tzinfo)
@@ -137,7 +142,7 @@ class Policies(Sequence[Policy], Displayed):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Policy]: ...
     def __getitem__(self, index: int | str | slice) -> Policy | Sequence[Policy]:
-        """By place or by name; raises IndexError, UnknownPolicy."""
+        """Return a policy by index or by name. Raises IndexError, UnknownPolicy."""
         if isinstance(index, str):
             return self._book.find(index)
         return self._book.policies[index]
@@ -146,7 +151,7 @@ class Policies(Sequence[Policy], Displayed):
         return iter(self._book.policies)
 
     def usage(self, name: str) -> str:
-        """What the policy of that name has let out, in words; "" for nothing yet."""
+        """Return what the policy of that name has released, in words; "" for nothing yet."""
         usage = self._book.usage.get(name)
         return usage.words() if usage else ""
 

@@ -1,4 +1,4 @@
-"""One rule: which requests it matches, how much it may let out, and what the answer is."""
+"""One policy: which requests it matches, how much it may release, and its answer."""
 
 from __future__ import annotations
 
@@ -27,50 +27,50 @@ _QUOTAS = ("count", "total_bytes", "total_elements", "rate")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Answers requests that fit all of its fields; what is empty fits any. `approve` lets the object out,
-    `deny` refuses with `reason`, `ask` leaves the request to the person, and none of the policies behind it
-    is looked at.
+    """Answers requests that match all of its fields; an empty field matches any. `approve` releases the
+    object, `deny` refuses with `reason`, `ask` leaves the request to the person and stops the search.
 
-    `assets`, `kinds` and `peers` are patterns, of which one must fit the object's name, its type (such as
-    `numpy.*`), the peer's name. Each of `tags` must fit one of the object's tags, as *this* side set them;
-    with `no_other_tags`, each of those must fit one of `tags`, too, and so must each operation that made a
-    result which is to be approved. In a pattern `*`, `?` and `[…]` stand for other characters (fnmatch),
-    upper and lower case differ.
+    `assets`, `kinds` and `peers` are patterns; one of each must match the object's name, its type (such as
+    `numpy.*`), the peer's name. Each of `tags` must match one of the object's tags, as *this* side set them.
+    With `no_other_tags`, each tag of the object must also match one of `tags`, and so must each operation of
+    a result that is to be approved. In a pattern `*`, `?` and `[…]` are wildcards as in fnmatch; upper and
+    lower case differ.
 
-    A result that the peer has made is approved when all that it was made from fits `assets`, and each of
-    `tags` fits a tag that all of these have. `operations` must have a pattern for each of its operations,
-    such as `mean`; an operation that no list has, or that has failed, fits none. `lineage` are patterns for
-    the code as the request shows it, in which `*`, `?` and `[!…]` stand for characters of one name, number or
-    text; code that leaves something out, such as the content of a value that the peer sent, fits none.
-    `code` are digests of how it was made; one of an earlier version of duetlink fits none. A policy that
-    denies or asks needs one asset, tag or operation that fits, and its `lineage` are ordinary patterns.
+    A result is approved if every asset that it was made from matches `assets`, and each of `tags` matches a
+    tag that all of these have. Each of its operations must match one of `operations`, such as `mean`; an
+    operation that is on no allow-list, or that failed, matches none. `lineage` are patterns for the code as
+    the request shows it, in which `*`, `?` and `[!…]` match characters of one name, number or text; code that
+    leaves something out, such as the content of a value that the peer sent, matches none. `code` are digests
+    of the program or function; one of an earlier version of duetlink matches none. A policy that denies or
+    asks needs one asset, tag or operation that matches, and its `lineage` are ordinary patterns.
 
-    `prep` are preparations, or their digests. A result is approved when each object that it was made from
-    went through one of them first, as `people.prep(spec)`, and nothing through any other; what was done
-    afterwards, `operations` say. What a function makes fits none.
+    `prep` are preparations, or their digests. A result is approved if each object that it was made from went
+    through one of them first, as `people.prep(spec)`, and nothing through any other; `operations` limit what
+    was done afterwards. The result of a function matches none.
 
-    `min_group` is of how many rows each number of it must at least be made, so that 5 lets means over five
-    people out and nobody's own value. What does not average (`operations/lists/averages.toml`) and an object
-    itself have groups of one; what no row of an object is in has no group, and is not approved.
+    `min_group` is the least number of rows that each number of the result must be made of: 5 releases means
+    over five people, and no single person's value. An operation that does not average
+    (`operations/lists/averages.toml`) and an object itself have groups of one. A result that contains no row
+    of an object has no group, and is not approved.
 
-    An object may be as large as `max_bytes` and `max_elements` (items of arrays, cells of tables, characters
-    of texts; an object for which nobody counts them does not fit). What the policy has let out may come to
-    `count` times, `total_bytes`, `total_elements`, and to no more than `rate`, so many in so many seconds.
-    When that is used up it fits no longer, and the next policy may.
+    An object may be at most as large as `max_bytes` and `max_elements` (items of arrays, cells of tables,
+    characters of texts; an object whose elements cannot be counted does not match). In all, the policy
+    releases at most `count` objects, `total_bytes`, `total_elements`, and at most `rate[0]` objects in
+    `rate[1]` seconds. After that it no longer matches, and the next policy is tried.
 
-    What a policy approves may have to be run first. Where that fails, the request waits for the person, and
-    the peer is told nothing; with `failures` it is answered by as much as that says: `"that"` it failed, also
-    the `"type"` and the place, also the `"message"`, which may quote the data. A run counts as an approval
-    does, whatever comes of it, unless a person stops it.
+    An approved result may have to be run first. If the run fails, the request waits for the person, and the
+    peer is not told, unless `failures` says how much: `"that"` it failed, also the `"type"` of the error and
+    the place, or also the `"message"`, which may quote the data. A run counts as an approval, whatever its
+    outcome, unless a person stops it.
 
-    It is in force from `after` on and before `until`, and during `hours` of the day on this machine, from the
-    first on and before the second; they may reach over midnight.
+    The policy is in force from `after` on and before `until`, and during `hours` of this machine's day, from
+    the first on and before the second; they may span midnight.
 
-    With `announce`, the object is shown here when it answers; with `log`, it is written to Python's log
-    `duetlink.policies`, as information. See `Policies` for where they stand.
+    With `announce`, the object is shown here when it is released; with `log`, it is written to Python's log
+    `duetlink.policies` at level INFO. See `Policies` for their order.
 
     Raises:
-        SettingError: a field of the wrong type or range, or that does not go with the action.
+        SettingError: a field has a wrong type or range, or does not go with the action.
     """
 
     action: str
@@ -181,7 +181,7 @@ class Policy:
             )
 
     def words(self) -> str:
-        """What it says beside its name and action: `tags loss; up to 1 kB; 10 times`."""
+        """Return the fields other than name and action as text: `tags loss; up to 1 kB; 10 times`."""
         parts = [f"{name} {', '.join(getattr(self, name))}" for name in _PATTERNS if getattr(self, name)]
         if self.prep:
             parts.append(f"prep {', '.join(digest[:12] for digest in self.prep)}")
@@ -223,18 +223,20 @@ class Policy:
 
 
 def outdated_code(policy: Policy) -> tuple[str, ...]:
-    """Those digests of its code that name nothing any more."""
+    """Return the digests in `code` that an earlier version of duetlink made and that match
+    nothing any more.
+    """
     return tuple(digest for digest in policy.code if _DIGEST.fullmatch(digest))
 
 
 def short_digest(digest: str) -> str:
-    """The beginning of a digest of code, as a person compares it."""
+    """Return the beginning of a code digest, for a person to compare."""
     version, colon, digits = digest.rpartition(":")
     return f"{version}{colon}{digits[:12]}"
 
 
 def literal(text: str) -> str:
-    """A pattern that only `text` itself fits."""
+    """Return a pattern that matches only `text` itself."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in text)
 
 

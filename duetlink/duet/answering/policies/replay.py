@@ -1,4 +1,4 @@
-"""What a set of policies would have done with the requests that came."""
+"""The decisions that a set of policies would have made about past requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from duetlink.duet.display import Listing, Table
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One request: what the policies would have answered, and what was answered, by whom."""
+    """One past request: the decision that the policies would have made, and the actual answer and who gave
+    it.
+    """
 
     number: int
     name: str
@@ -27,7 +29,7 @@ class Replayed:
 
 
 class Replay(Listing[Replayed]):
-    """Every request of a duet, by number."""
+    """The replayed requests of a duet, by number."""
 
     def table(self) -> Table:
         rows = [
@@ -39,7 +41,7 @@ class Replay(Listing[Replayed]):
 
 
 def replay(policies: Sequence[Policy], asked: Sequence[Incoming], zone: datetime.tzinfo | None) -> Replay:
-    """Decide each request when it came, one after the other, counting what would have been let out."""
+    """Decide each request as of its arrival, in order, counting what would have been released."""
     usage: Mapping[str, Usage] = {policy.name: Usage() for policy in policies}
     replayed = []
     for request in asked:

@@ -1,4 +1,4 @@
-"""What a policy has let out."""
+"""The usage of a policy: how much it has released."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duetlink.duet.answering.policies.policy import Policy
 
 @dataclass(slots=True)
 class Usage:
-    """Counted when a release is granted, before anything leaves."""
+    """Counts of one policy. They go up when a release is approved, before anything leaves."""
 
     count: int = 0
     size_bytes: int = 0
@@ -21,7 +21,7 @@ class Usage:
     moments: deque[datetime.datetime] = field(default_factory=deque)  # of a rate: the latest, no more than it
 
     def charge(self, policy: Policy, facts: Facts, now: datetime.datetime) -> None:
-        """One release more."""
+        """Count one release."""
         self._add(1, facts)
         if policy.rate is not None:
             self.moments.append(now)
@@ -29,7 +29,7 @@ class Usage:
                 self.moments.popleft()
 
     def charge_back(self, policy: Policy, facts: Facts, now: datetime.datetime) -> None:
-        """The release that was charged at `now` has not come about."""
+        """Undo the release that was charged at `now`."""
         self._add(-1, facts)
         if policy.rate is not None and now in self.moments:
             self.moments.remove(now)
@@ -40,7 +40,7 @@ class Usage:
         self.elements += count * (facts.elements or 0)
 
     def words(self) -> str:
-        """`3 times, 24 elements`, empty where nothing was let out."""
+        """Return the usage as text, `3 times, 24 elements`; empty if nothing was released."""
         if not self.count:
             return ""
         return f"{count_text(self.count, 'time')}, {count_text(self.elements, 'element')}"
