@@ -1,4 +1,6 @@
-"""What `launch` and `join` show: the session code with the one line to send, in a notebook or a terminal."""
+"""The texts that `launch` and `join` show: the session code in one line to send, in a notebook or
+a terminal.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def show_code(duet: Duet) -> None:
-    """Show the code of a duet that waits: in a notebook its panel does, and leaves no code in the file."""
+    """Show the code of a waiting duet. In a notebook the panel shows it, so that no code is saved in the
+    file.
+    """
     if in_notebook():
         with contextlib.suppress(PanelUnavailable):
             duet.panel()
@@ -31,20 +35,20 @@ def show_code(duet: Duet) -> None:
 
 
 def show_joined(duet: Duet) -> None:
-    """Show the panel of a duet that is connected, in a notebook."""
+    """Show the panel of a connected duet, in a notebook."""
     if in_notebook():
         with contextlib.suppress(PanelUnavailable):
             duet.panel()
 
 
 def show_answer(answer: str) -> None:
-    """Show the text that the owner has to be given, in pairing by hand."""
+    """Show the text that the scientist sends to the owner, in pairing by hand."""
     line = f'duet.accept("{answer}")'
     show_text(f"Send this line to the owner, who runs it:\n\n    {line}\n", code=line)
 
 
 def show_disconnected(peers: Sequence[str], call: str) -> None:
-    """Say to whom running this cell again has cost the duet, and how `call` keeps it."""
+    """Print which peers were disconnected because this cell was run again, and how `call` avoids it."""
     if peers:
         names = " and ".join(harmless(peer) for peer in peers)
         print(
@@ -54,7 +58,7 @@ def show_disconnected(peers: Sequence[str], call: str) -> None:
 
 
 def show_others(count: int) -> None:
-    """Say that other duets are open, which nobody may be looking at."""
+    """Print how many other duets are open, since they may have been forgotten."""
     if count > 0:
         print(f"{count} other {'duet is' if count == 1 else 'duets are'} open; see duetlink.duets")
 

@@ -1,4 +1,4 @@
-"""`duet.audit`: the audit log on this side's disk, read, filtered, verified and written out."""
+"""`duet.audit`: reads, filters, verifies and exports the audit log on this side's disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HEADERS = ("#", "when", "what", "who", "object", "bytes", "by", "words", "path"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFilter:
-    """Which entries are wanted; what is empty wants all. `name` and `peer` may be patterns: `loss*`."""
+    """A filter of entries; an empty field matches all. `name` and `peer` may be patterns: `loss*`."""
 
     kind: tuple[str, ...] = ()
     name: str = ""
@@ -48,7 +48,7 @@ class EntryFilter:
                 )
 
     def wants(self, entry: Entry) -> bool:
-        """Whether it is one of those; a line that cannot be read is, unless a kind is asked for."""
+        """Return True if the entry matches. An unreadable line matches unless a kind is given."""
         if self.kind and entry.kind not in self.kind:
             return False
         if entry.kind == UNREADABLE:
@@ -65,8 +65,8 @@ class EntryFilter:
 
 
 class Audit(Displayed):
-    """Entries of the log, oldest first, as they are when they are looked at: those of this duet, unless
-    `filter` asks for others. Reading needs as much memory as one entry.
+    """The entries of the log, oldest first, read from the file at each use. Only those of this duet, unless
+    `filter` selects others. Reading needs as much memory as one entry.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class Audit(Displayed):
         until: datetime.datetime | None = None,
         session: str = "",
     ) -> Audit:
-        """Those entries, from `since` on and before `until`. `session` is that of an entry, or "all"; of this
-        duet without it. Raises SettingError.
+        """Return the entries that match, from `since` on and before `until`. `session` is that of an entry,
+        or "all"; empty: this duet. Raises SettingError.
         """
         kinds = (kind,) if kind and isinstance(kind, str) else tuple(kind)
         chosen = "" if session == ALL else session or self._session
@@ -102,8 +102,8 @@ class Audit(Displayed):
         return Audit(self.path, self._session, self._begin_bytes, wanted, self._failure)
 
     def verify(self, *earlier: str | os.PathLike[str]) -> Report:
-        """Walk along the whole log and return what was found, in words. Where its file was moved away, as
-        logrotate does, `earlier` are the files that it was before, the oldest first.
+        """Verify the whole log and return what was found, in words. If its file was moved away, as logrotate
+        does, pass the `earlier` files, oldest first.
 
         Raises:
             AuditBroken: an entry was changed, is missing or out of place; the message says which.
@@ -115,12 +115,12 @@ class Audit(Displayed):
         return report
 
     def export(self, path: str | os.PathLike[str]) -> int:
-        """Write these entries to a new file, `.jsonl` (the lines as they are) or `.csv`; returns how many.
+        """Write these entries to a new file, `.jsonl` (the lines as they are) or `.csv`; return their number.
 
-        In the `.csv`, a text that a spreadsheet would take for a formula has a `'` before it.
+        In the `.csv`, a text that a spreadsheet would take for a formula is prefixed with `'`.
 
         Raises:
-            SettingError: another ending, or the file is there already.
+            SettingError: the file has another suffix, or exists already.
             AuditUnavailable: the log cannot be read, or none is kept; or the file cannot be written.
         """
         target = Path(path)
@@ -166,11 +166,11 @@ class Audit(Displayed):
         return self.path
 
     def latest_lines(self, count: int) -> list[bytes]:
-        """The lines of the latest of these entries, as they are in the file."""
+        """Return the lines of the latest `count` entries, as they are in the file."""
         return [line for _, line in collections.deque(self._read(), maxlen=count)]
 
     def table(self, most: int = _SHOWN) -> Table:
-        """The latest of these entries."""
+        """Return a table of the latest entries."""
         if self.path is None:
             return Table("Audit log: switched off (audit_path is empty)", _HEADERS, [], "nothing is recorded")
         latest: collections.deque[Entry] = collections.deque(maxlen=most)
@@ -191,7 +191,7 @@ class Audit(Displayed):
 
 
 def _printable(entry: Entry) -> Entry:
-    """The same, without a command to a terminal in any text. The file has the words as they came."""
+    """Return the entry with control characters in its texts escaped. The file has the texts unescaped."""
     fields = {name: getattr(entry, name) for name in _CSV_FIELDS}
     shown: dict[str, Any] = {
         name: harmless_lines(value)
@@ -202,12 +202,11 @@ def _printable(entry: Entry) -> Entry:
 
 
 def audit_table(caption: str, entries: Iterable[Entry]) -> Table:
-    """Entries for people."""
     return Table(caption, _HEADERS, [_row(entry) for entry in entries], "no entry")
 
 
 def moment(entry: Entry) -> datetime.datetime:
-    """When it was; the beginning of time for an entry that does not say."""
+    """Return the time of an entry in UTC; the earliest possible time if it has none."""
     try:
         return datetime.datetime.fromisoformat(entry.when).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
@@ -215,7 +214,7 @@ def moment(entry: Entry) -> datetime.datetime:
 
 
 def who_of(entry: Entry) -> str:
-    """Who did it, for whoever sits here: the peer, or this side itself."""
+    """Return who did it, as shown to the person on this side: "you", or the peer's name."""
     return "you" if entry.kind in _OWN else entry.peer
 
 

@@ -1,8 +1,9 @@
-"""Which run of which notebook cell calls: how `launch` knows that the cell that made a duet is run again.
+"""Identifies the run of a notebook cell that calls, so that `launch` notices when the cell that made a duet
+is run again.
 
 A front end such as JupyterLab gives every cell an id and sends it with each request to run the cell, in the
-message's metadata. One that does not (a console, nbclient) sends the source only: there, two cells with the
-same text count as one. IPython in a terminal has no messages; the text that it keeps as `In[...]` serves.
+message's metadata. Without an id (a console, nbclient) only the source is known: there, two cells with the
+same text count as one. IPython in a terminal has no messages; its text in `In[...]` is used.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ class Run:
     number: str
 
     def repeats(self, other: Run) -> bool:
-        """Whether this is another run of the same cell."""
+        """Return True if both are runs of the same cell, but not the same run."""
         return self.cell == other.cell and self.number != other.number
 
 
 def current_run() -> Run | None:
-    """The run that calls; None outside IPython, and where no cell does, such as in a widget's callback."""
+    """Return the run that calls. None outside IPython, and if no cell calls, for example in a widget's
+    callback.
+    """
     ipython = sys.modules.get("IPython")  # who runs in it has imported it
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None:
@@ -37,7 +40,7 @@ def current_run() -> Run | None:
 
 
 def run_of_request(request: Mapping[str, Any]) -> Run | None:
-    """The run that a kernel was asked for by this message; None if it asks for something else."""
+    """Return the run that this message asks a kernel for; None if it asks for something else."""
     header = request.get("header") or {}
     if header.get("msg_type") != "execute_request" or not header.get("msg_id"):
         return None

@@ -1,4 +1,6 @@
-"""Python that came from the peer, or was made from its steps, as a person reads it: coloured, and inert."""
+"""Python source that the peer sent or that was made from its steps, displayed with colours and never
+executed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ _WRAPPED = "white-space:pre-wrap;overflow-wrap:anywhere"
 
 
 class Code:
-    """Source text. Nothing in it is run by showing it."""
+    """Source text. Displaying it does not run it."""
 
     def __init__(self, source: str) -> None:
         self.source = source

@@ -1,8 +1,7 @@
-"""What TAB offers behind a pointer in IPython, where it would have to run code to find out.
+"""TAB completion for pointers in IPython, without recording a step or asking the owner.
 
-IPython completes a variable by asking it, and `duet.store["people"].` by its type. What the mock has, and
-what `people.age.` has, only its mock knows: it is looked up here, where nothing is recorded and nothing is
-asked of the owner.
+IPython completes a variable by calling `dir` on it, but `duet.store["people"].` only by its type. The names
+after it, and those after `people.age.`, are the mock's, so they are looked up in the mock here.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _NOT_IN_NAMES = " \t\"'([{,=+-*/%&|^~<>:;!"
 
 
 def offer_completions() -> None:
-    """Let IPython ask `names_behind`, if this runs in it. Again is harmless."""
+    """Register the completer with IPython, if this process runs in it. Safe to call twice."""
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
     matchers = getattr(getattr(shell, "Completer", None), "custom_matchers", None)
@@ -45,7 +44,7 @@ _ATTRIBUTE = re.compile(r"\.(?P<begun>\w*)$")
 
 
 def offered(text: str, variables: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """What is begun at the end of a line, and the names that may stand there."""
+    """Return the name that is begun at the end of a line, and the names that can complete it."""
     for pattern, names_of in ((_KEY, keys_behind), (_ATTRIBUTE, names_behind)):
         if (found := pattern.search(text)) is not None:
             expression = last_expression(text[: found.start()])
@@ -54,7 +53,9 @@ def offered(text: str, variables: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def last_expression(text: str) -> str:
-    """The end of a line that is a name with attributes and keys; empty: it does not end with one."""
+    """Return the expression at the end of a line: a name with attributes and keys. Empty if it does not end
+    with one.
+    """
     for start in range(len(text)):
         if start == 0 or text[start - 1] in _NOT_IN_NAMES:
             piece = text[start:]
@@ -68,8 +69,8 @@ def last_expression(text: str) -> str:
 
 
 def names_behind(expression: str, variables: Mapping[str, Any]) -> list[str]:
-    """What a pointer has that this expression is: of a variable that holds a duet, its store or a pointer,
-    with attributes and keys behind it. Nothing else is looked up.
+    """Return the attributes of the pointer that an expression stands for: a variable with a duet, its store
+    or a pointer, followed by attributes and keys. Nothing else is evaluated.
     """
     found = _behind(expression, variables)
     if isinstance(found, Remote):
@@ -82,7 +83,9 @@ def names_behind(expression: str, variables: Mapping[str, Any]) -> list[str]:
 
 
 def keys_behind(expression: str, variables: Mapping[str, Any]) -> list[str]:
-    """What may stand between brackets: names of a store, columns of a frame. Of a variable IPython asks."""
+    """Return the keys that can stand between brackets: names of a store, columns of a frame. Empty for a
+    variable, which IPython asks itself.
+    """
     if expression.isidentifier():
         return []
     found = _behind(expression, variables)
@@ -99,7 +102,7 @@ def _behind(expression: str, variables: Mapping[str, Any]) -> Any:
 
 
 class _Mock:
-    """A part of a pointer's mock."""
+    """A part of a pointer's mock, such as a column."""
 
     def __init__(self, remote: Remote, mock: Any) -> None:
         self.remote = remote
@@ -121,7 +124,7 @@ def _found(node: ast.expr, variables: Mapping[str, Any]) -> Any:
 
 
 def _part(of: Any, name: Any) -> _Mock | None:
-    """A column of a pointer's mock, or an accessor such as `.str`, by its name."""
+    """Return a column of a pointer's mock, or an accessor such as `.str`, by its name."""
     if isinstance(of, _Mock):
         remote, mock = of.remote, of.mock
     elif isinstance(of, Remote):

@@ -1,4 +1,6 @@
-"""`duet.compression` and `duet.tuning`: what both sides agreed on, and what the tuners make of it."""
+"""`duet.compression`, the configuration that both sides share, and `duet.tuning`, the decisions of their
+tuners.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from duetlink.net.link.link import Link
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MadeChange:
-    """One change of `duet.compression`: who made it, when it took effect here, and what is new."""
+    """One change of `duet.compression`: who made it, when it took effect here, and the new values."""
 
     by: str  # "you", or the peer's name
     when: datetime.datetime
@@ -31,11 +33,11 @@ class SharedCompression(KnownAttributes, Displayed):
     """The configuration that both sides share: see `tuning.Compression` for what its fields mean.
 
     Each field can be set (`duet.compression.objective = "bytes"`); `set` changes several at once. A change is
-    checked, told to the peer, and in force on both sides when the call returns, or on neither:
+    checked, sent to the peer, and in force on both sides when the call returns, or on neither:
 
     Raises:
-        SettingError: the value cannot be used, or a side lacks that codec; the message says what can be.
-        LinkClosed, CallTimeout: the peer could not be told.
+        SettingError: the value cannot be used, or a side lacks that codec; the message says which can be.
+        LinkClosed, CallTimeout: the peer could not be reached.
     """
 
     def __init__(self, link: Callable[[], Link], thread: LoopThread) -> None:
@@ -47,31 +49,31 @@ class SharedCompression(KnownAttributes, Displayed):
         return self._link().agreement.compression
 
     def set(self, /, **fields: Any) -> None:
-        """Change these fields, together. `codec` and `level` may name the roles that change, and no more."""
+        """Change these fields together. `codec` and `level` only need the roles that change."""
         self._thread.run(self._link().agreement.change(fields))
 
     def undo(self) -> None:
-        """Take back the last change, whichever side made it."""
+        """Undo the last change, whichever side made it."""
         self._thread.run(self._link().agreement.undo())
 
     @property
     def available(self) -> tuple[str, ...]:
-        """Names of the codecs that both sides have."""
+        """The names of the codecs that both sides have."""
         return tuple(sorted(self._link().agreement.available))
 
     def codecs_for(self, role: str) -> tuple[Codec, ...]:
-        """The codecs that can be chosen for a role, of those that both sides have, with their levels."""
+        """Return the codecs that can be chosen for a role and that both sides have, with their levels."""
         available = self._link().agreement.available
         return tuple(codec for codec in codecs() if codec.name in available and serves(codec, role))
 
     @property
     def version(self) -> int:
-        """How many changes there were."""
+        """The number of changes so far."""
         return self._now.version
 
     @property
     def last_change(self) -> MadeChange | None:
-        """The latest change that took effect, whichever side made it; None where there was none."""
+        """The latest change that took effect, whichever side made it; None if there was none."""
         link = self._link()
         change = link.agreement.latest
         if change is None:
@@ -93,7 +95,7 @@ class SharedCompression(KnownAttributes, Displayed):
 
     @property
     def codec(self) -> Mapping[str, str]:
-        """By role (`bytes`, `tensor`, `gradient`): a codec's name, or `auto`."""
+        """The codec's name, or `auto`, for each role: `bytes`, `tensor`, `gradient`."""
         return self._now.codec
 
     @codec.setter
@@ -102,7 +104,7 @@ class SharedCompression(KnownAttributes, Displayed):
 
     @property
     def level(self) -> Mapping[str, int | None]:
-        """By role: the codec's level, None for its default."""
+        """The codec's level for each role; None for its default."""
         return self._now.level
 
     @level.setter
@@ -111,7 +113,7 @@ class SharedCompression(KnownAttributes, Displayed):
 
     @property
     def lossless_only(self) -> bool:
-        """Whether objects that a sender marks as lossy are refused."""
+        """True if objects that a sender marks as lossy are refused."""
         return self._now.lossless_only
 
     @lossless_only.setter
@@ -120,7 +122,9 @@ class SharedCompression(KnownAttributes, Displayed):
 
     @property
     def max_relative_error(self) -> float | None:
-        """The most that a lossy codec may change an item of an object that its sender marked, None: any."""
+        """The largest relative error that a lossy codec may cause in an item of an object that its sender
+        marked; None: any.
+        """
         return self._now.max_relative_error
 
     @max_relative_error.setter
@@ -129,7 +133,9 @@ class SharedCompression(KnownAttributes, Displayed):
 
     @property
     def rate_cap_bytes_per_s(self) -> float | None:
-        """The most that each side sends over the network, as it is on the wire; None: no cap."""
+        """The largest rate at which each side sends over the network, as counted on the wire;
+        None: no cap.
+        """
         return self._now.rate_cap_bytes_per_s
 
     @rate_cap_bytes_per_s.setter
@@ -138,7 +144,7 @@ class SharedCompression(KnownAttributes, Displayed):
 
     @property
     def objective(self) -> str:
-        """What `auto` aims at: `throughput`, `latency`, `bytes` or `cpu`."""
+        """The goal of `auto`: `throughput`, `latency`, `bytes` or `cpu`."""
         return self._now.objective
 
     @objective.setter
@@ -147,7 +153,7 @@ class SharedCompression(KnownAttributes, Displayed):
 
     @property
     def pin(self) -> bool:
-        """Whether the plan in force stays as it is."""
+        """True if the plan in force stays as it is."""
         return self._now.pin
 
     @pin.setter
@@ -155,7 +161,7 @@ class SharedCompression(KnownAttributes, Displayed):
         self.set(pin=pin)
 
     def table(self) -> Table:
-        """The fields, and the codecs that can be chosen."""
+        """Return a table of the fields, and of the codecs that can be chosen."""
         rows = [(name, _text(value)) for name, value in self._now.to_wire().items()]
         if (change := self.last_change) is not None:
             at = change.when.astimezone().strftime("%H:%M:%S")
@@ -167,7 +173,7 @@ class SharedCompression(KnownAttributes, Displayed):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MadeDecision:
-    """One decision of a tuner, of this side's or the peer's. Rates are bytes of arrays per second."""
+    """One decision of a tuner of either side. Rates are bytes of arrays per second."""
 
     number: int  # of that side
     side: str  # "here" or "peer": who sends
@@ -182,10 +188,10 @@ class MadeDecision:
 
 
 class DecisionTable(Listing[MadeDecision]):
-    """`duet.tuning.decisions`: what the tuners decided, oldest first."""
+    """`duet.tuning.decisions`: the decisions of both tuners, oldest first."""
 
     def table(self) -> Table:
-        """One row per decision."""
+        """Return a table with one row for each decision."""
         headers = ("when", "sender", "object", "path", "from", "to", "why", "predicted", "measured")
         rows = [
             (
@@ -205,14 +211,14 @@ class DecisionTable(Listing[MadeDecision]):
 
 
 class TuningView:
-    """`duet.tuning`: how the tuners decided."""
+    """`duet.tuning`: the decisions of both tuners."""
 
     def __init__(self, link: Callable[[], Link]) -> None:
         self._link = link
 
     @property
     def decisions(self) -> DecisionTable:
-        """The latest decisions on both sides; raises LinkClosed before there is a peer."""
+        """The latest decisions on both sides. Raises LinkClosed before a peer is connected."""
         tuning = self._link().tuning
         # the sender's clock is not this side's: what the peer decided is dated by its arrival
         offset_s = time.time() - time.monotonic()
@@ -259,7 +265,7 @@ def _text(value: object) -> str:
 
 
 def _new(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """What is new in `after`, both being configurations `to_wire`."""
+    """Describe the differences between two configurations, both in the form of `to_wire`."""
     words = []
     for name, value in after.items():
         if name == "version" or value == before[name]:

@@ -1,7 +1,7 @@
 """Tables for people: one set of rows, shown as HTML in a notebook and as text in a terminal.
 
-Cells may hold the peer's words: HTML is escaped (notebook HTML is code execution), control and direction
-characters are shown as escapes in both.
+Cells may contain the peer's words, so HTML is escaped (HTML in a notebook can run code), and control and
+direction characters are escaped in both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STYLE = "text-align:left;padding:2px 10px 2px 0;vertical-align:top"
 
 
 def imported_pandas() -> Any:
-    """pandas, for a `to_pandas`. Raises MissingLibrary."""
+    """Import pandas for a `to_pandas`. Raises MissingLibrary."""
     try:
         import pandas
     except ImportError:
@@ -34,7 +34,7 @@ def imported_pandas() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Headers, rows, a caption above, and what to say where there is no row."""
+    """A table: headers, rows, a caption above, and the text to show if there are no rows."""
 
     caption: str
     headers: tuple[str, ...]
@@ -47,13 +47,13 @@ class Table:
         object.__setattr__(self, "rows", [tuple(map(harmless, row)) for row in self.rows])
 
     def display(self) -> None:
-        """Show it: below the cell in a notebook, on stdout elsewhere."""
+        """Show it below the cell in a notebook, on stdout elsewhere."""
         from IPython.display import display
 
         display(self)  # type: ignore[no-untyped-call]
 
     def _omission(self, count: int) -> tuple[str, ...]:
-        """The row that stands for those which are not shown."""
+        """Return the row that stands for `count` rows that are left out."""
         return (f"… {count:,} more", *("" for _ in self.headers[1:]))
 
     def _repr_html_(self) -> str:
@@ -93,12 +93,14 @@ class Table:
 
 
 class Displayed:
-    """A base for what shows itself as its `table()`: as HTML in a notebook, as text in a terminal."""
+    """A base class for objects that show themselves as their `table()`: HTML in a notebook, text in a
+    terminal.
+    """
 
     __slots__ = ()
 
     def table(self) -> Table:
-        """It for people."""
+        """Return the object as a table."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -109,7 +111,7 @@ class Displayed:
 
 
 class Listing(Sequence[T], Displayed):
-    """Several of a kind as of now, with a table of them."""
+    """A snapshot of several objects of one kind, with a table of them."""
 
     def __init__(self, items: Sequence[T]) -> None:
         self._items = items
@@ -132,7 +134,7 @@ class Listing(Sequence[T], Displayed):
 
 
 def shortened(items: Sequence[T], omission: Callable[[int], T]) -> Sequence[T]:
-    """The items, of many the first and the last, with `omission` of their number between."""
+    """Return the items; of many only the first and last ones, with `omission(count)` between them."""
     if len(items) <= MAX_ROWS:
         return items
     half = MAX_ROWS // 2
@@ -140,13 +142,15 @@ def shortened(items: Sequence[T], omission: Callable[[int], T]) -> Sequence[T]:
 
 
 def visible(text: str) -> str:
-    """The beginning of `text` on one line, with characters that could hide or reorder others as escapes."""
+    """Return the beginning of `text` on one line; characters that could hide or reorder others
+    are escaped.
+    """
     shown = harmless(text[: MAX_CELL + 1])
     return shown if len(text) <= MAX_CELL else shown[:MAX_CELL] + "…"
 
 
 def by_words(by: str) -> str:
-    """Who answered, in words for the person on this side."""
+    """Return who answered, in words for the person on this side."""
     return "you" if by == "person" else by
 
 

@@ -1,4 +1,6 @@
-"""One live pairing as a person holds it: the synchronous face of everything that runs on the loop thread."""
+"""`Duet`: one pairing of two notebooks, as a person uses it. Its methods call the loop thread and wait for
+the result.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +61,10 @@ T = TypeVar("T")
 
 
 class Duet(KnownAttributes, Displayed):
-    """A pairing of two notebooks. `duetlink.launch()` and `duetlink.join()` make one.
+    """A pairing of two notebooks, made by `duetlink.launch()` or `duetlink.join()`.
 
     All methods may be called from any thread; the blocking ones can be interrupted. Use it as a context
-    manager, or `close` it: a kernel that ends closes it as well.
+    manager, or `close` it. A kernel that ends closes it as well.
     """
 
     def __init__(self, role: str, life: Life, use: EndpointUse, examine: Examine) -> None:
@@ -87,19 +89,19 @@ class Duet(KnownAttributes, Displayed):
 
     @property
     def code(self) -> str | None:
-        """The session code, for the one person who may join; None on the joining side."""
+        """The session code for the one person who may join; None on the joining side."""
         return self._life.code
 
     @property
     def code_expires(self) -> datetime.datetime | None:
-        """Until when somebody may join; None on the joining side, and where the code is carried by hand."""
+        """The time until which someone can join; None on the joining side, and in pairing by hand."""
         return self._life.code_expires
 
     @property
     def state(self) -> str:
         """`waiting` for the peer, `pairing`, `connected`, `reconnecting: ` and why, or `closed: ` and why.
 
-        While it is reconnecting, calls wait, and nothing is lost: see `gives_up_in_s` and `reconnect`.
+        While it is reconnecting, calls wait and nothing is lost: see `gives_up_in_s` and `reconnect`.
         """
         life = self._life
         if outage := life.outage:
@@ -109,7 +111,9 @@ class Duet(KnownAttributes, Displayed):
 
     @property
     def verifier(self) -> str | None:
-        """Three words that both sides must see alike; compare them aloud to exclude anyone in between."""
+        """Three words that must be the same on both sides. Compare them aloud to exclude a man in
+        the middle.
+        """
         return self._life.verifier
 
     @property
@@ -118,7 +122,7 @@ class Duet(KnownAttributes, Displayed):
         return self._life.link.peer_name if self._life.link is not None else None
 
     def wait_connected(self, timeout_s: float | None = None) -> Duet:
-        """Return this duet once the peer is connected.
+        """Wait until the peer is connected, and return this duet.
 
         Raises:
             PairingTimeout: not within `timeout_s`; the code stays valid.
@@ -137,9 +141,9 @@ class Duet(KnownAttributes, Displayed):
         return self
 
     def accept(self, answer: str) -> None:
-        """Pairing by hand (`launch(signaling="paste")`): take the text that the scientist's side shows.
+        """Take the text that the scientist's side shows, in pairing by hand (`launch(signaling="paste")`).
 
-        Raises MalformedCode or WrongCode for a text that is not that (try again), else as wait_connected.
+        Raises MalformedCode or WrongCode for any other text (try again), else as wait_connected.
         """
         take = self._life.accept
         if take is None:
@@ -149,27 +153,31 @@ class Duet(KnownAttributes, Displayed):
 
     @property
     def gives_up_in_s(self) -> float | None:
-        """While the link is lost: after how many seconds more this side stops looking for the peer and closes
-        (`settings.reconnect_timeout_s` in sum, without the time in which this side sleeps). None otherwise.
+        """The seconds until this side stops looking for a lost peer and closes; None while the link is not
+        lost.
+
+        In all it looks for `settings.reconnect_timeout_s`, not counting the time in which this machine
+        sleeps.
         """
         outage = self._life.outage
         return outage.left_s if outage is not None else None
 
     def reconnect(self) -> None:
-        """Look for the peer now: begin the search for it anew where the link is lost, and find out soon
-        whether it is, where nothing has been heard. Returns at once; `state` says what came of it.
+        """Look for the peer now: restart the search if the link is lost, and test the link if nothing has
+        been received. Returns at once; see `state` for the outcome.
 
         Raises LinkClosed: the duet is closed.
         """
         self._thread.call(self._life.reconnect)
 
     def invite(self) -> None:
-        """At the owner, while the link is lost: make a new code for this duet, which `code` and the panel
-        show. It takes the place of a new code before it, and is withdrawn when the peer comes back.
+        """Make a new code for this duet, at the owner while the link is lost. `code` and the panel show it.
+        It replaces an earlier new code, and is withdrawn if the peer comes back.
 
-        Whoever joins with it takes the peer's place in this duet, under the peer's name: the same shares and
-        policies, answers to its requests, and what was granted to it. The peer before is out, and cannot come
-        back. Pointers to its objects, and its ports, end; the audit log says who came, and `verifier` is new.
+        The person who joins with it takes the peer's place in this duet, under the peer's name: with the same
+        shares and policies, the answers to its requests, and what was granted to it. The earlier peer cannot
+        come back. Pointers to its objects, and its ports, end. The audit log records the new peer, and
+        `verifier` changes.
 
         Raises:
             LocalProtocolError: the link is not lost, or this side has joined.
@@ -179,52 +187,53 @@ class Duet(KnownAttributes, Displayed):
 
     @property
     def invited(self) -> bool:
-        """Whether a new code waits for somebody; see `invite`."""
+        """True while a new code waits for someone to join; see `invite`."""
         return self._life.invited
 
     def ping(self) -> float:
-        """One round trip over the control channel, in seconds. Raises LinkClosed, CallTimeout."""
+        """Measure one round trip over the control channel, in seconds. Raises LinkClosed, CallTimeout."""
         return self._thread.run(self._link().ping())
 
     def statistics(self) -> ShownStatistics:
-        """A frozen snapshot of the link: state, path, round trip, bytes and rate each way, transfers.
+        """Return a frozen snapshot of the link: state, path, round trip, bytes and rate each way, transfers.
         It shows itself as a table.
         """
         return ShownStatistics.of(self._life.statistics())
 
     def status(self) -> DuetStatus:
-        """A frozen snapshot of what this side holds, and why: contents, mocks, shared memory, with their
-        sizes; and how many descriptors are open. It shows itself as a table.
+        """Return a frozen snapshot of what this side holds, and why: contents, mocks, shared memory, with
+        their sizes; and the number of open descriptors. It shows itself as a table.
         """
         return DuetStatus(self.state, descriptors.used(), descriptors.limit(), self._life.held())
 
     def history(self, since_s: float = 0) -> tuple[Second, ...]:
-        """What moved in each second of the last quarter of an hour, from `since_s` on (Unix time). Seconds in
-        which nothing moved and nothing was measured are left out.
+        """Return what moved in each second of the last quarter of an hour, from `since_s` on (Unix time).
+        Seconds in which nothing moved and nothing was measured are left out.
         """
         return self._life.link.traffic.history(since_s) if self._life.link is not None else ()
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after each change of state, requests, paths, compression, transfers begun or ended.
+        """Call `callback` after each change of state, requests, paths or compression, and when a transfer
+        begins or ends. Return a function that ends this.
 
-        It is called on duetlink's thread, without arguments, often: it must return at once, and ask for what
-        it wants to know on a thread of its own. Returns what ends it.
+        `callback` is called without arguments, often, on duetlink's thread: it must return at once, and read
+        what it needs on a thread of its own.
         """
         return self._life.sink.watch(callback)
 
     @property
     def compression(self) -> SharedCompression:
-        """How objects are compressed on their way, the same on both sides: read it, change it."""
+        """The compression of objects on their way, the same on both sides; can be read and changed."""
         return SharedCompression(self._link, self._thread)
 
     @property
     def tuning(self) -> TuningView:
-        """What the tuners of both sides decided, and why: `duet.tuning.decisions`."""
+        """The decisions of both tuners, and their reasons: `duet.tuning.decisions`."""
         return TuningView(self._link)
 
     def doctor(self, timeout_s: float = 10.0) -> Examination:
-        """What the network allows, and what became of each path of this link, with what to do for a better
-        one. Takes at most `timeout_s`; the link goes on meanwhile. May be asked of a closed duet as well.
+        """Examine the network and each path of this link, and suggest how to get a better one. Takes at most
+        `timeout_s` seconds; the link goes on meanwhile. Works on a closed duet as well.
         """
         now = self.statistics()
         thread = LoopThread("duetlink-doctor")  # of its own: the link's loop is not kept busy with it
@@ -254,26 +263,26 @@ class Duet(KnownAttributes, Displayed):
         mock: object = None,
         budget: Budget | None = None,
     ) -> Asset:
-        """Offer `obj` to the peer under `name`. Name, description, type, shape and size are shown; nothing of
-        its content leaves without a yes.
+        """Offer `obj` to the peer under `name`. The peer sees name, description, type, shape and size; the
+        content leaves only after an approval.
 
-        With a `mock` the peer may work on the object: each operation runs on the mock there, and on the
-        object in a process of its own here. `mock="auto"` makes a synthetic twin from the schema alone,
-        `mock=Mock(…)` one with bounds and categories that you give, and any other object is taken as the mock
-        itself. It is given to the peer without a question. Without one, the peer can only ask for the object
-        as it is.
+        With a `mock` the peer can work on the object: each operation runs on the mock there, and on the
+        object in a process of its own here. `mock="auto"` makes a synthetic mock from the schema alone,
+        `mock=Mock(…)` one with bounds and categories that you give, and any other object is the mock itself.
+        The peer gets the mock without a request. Without a mock, the peer can only request the object as it
+        is.
 
-        With a `budget` the peer gets private statistics of it without a question
-        (`pointer.mean().dp(epsilon=…)`), until they have cost so much. What was spent of an asset of this
-        name is kept on this side's disk: sharing it again gives nothing back.
+        With a `budget` the peer gets private statistics of it without a request
+        (`pointer.mean().dp(epsilon=…)`), until they have cost that much. What was spent for this name is kept
+        on this side's disk: sharing it again gives nothing back.
 
-        The asset is the object as it is now; share it again after a change. Sharing another object under
-        the same name makes a new revision. Where an earlier kernel has shared it (`launch(resume=…)`), the
-        very same content goes on as the revision that it was.
+        The asset is the object as it is now; share it again after a change. Sharing another object under the
+        same name makes a new revision. If an earlier kernel shared exactly the same content
+        (`launch(resume=…)`), its revision continues.
 
         `lossy` allows its floating point arrays to change on their way: by a lossy codec, by name (such as
         "bfloat16" or "block8"), or by a compressor of `codecs.gradients`, which remembers what it left out;
-        "gradient" is the compressor that `duet.compression.codec["gradient"]` says, with the duet's memory.
+        "gradient" is the compressor that `duet.compression.codec["gradient"]` names, with the duet's memory.
         The peer sees it in `lossy` of the object. Everything else, and every object without it, arrives bit
         for bit.
 
@@ -302,7 +311,9 @@ class Duet(KnownAttributes, Displayed):
 
     @contextlib.contextmanager
     def _marked(self, lossy: str | GradientCompressor | None, name: str) -> Iterator[Lossy | None]:
-        """What a mark means, as far as both sides allow it. Where the block fails, it has changed nothing."""
+        """Translate the argument `lossy`, as far as both sides allow it. If the block raises, the
+        compressor's memory is restored.
+        """
         link = self._life.link
         mark = self._offering.mark(lossy, name, link.agreement.compression if link else Compression())
         with undone_where_it_fails(mark):
@@ -310,12 +321,12 @@ class Duet(KnownAttributes, Displayed):
 
     @property
     def store(self) -> Store:
-        """Every object that either side shares or has given, by name."""
+        """The objects that either side shares or has given, by name."""
         return Store(self._life.catalogue, self._life.asking, self._thread, self._life.remote_session)
 
     def wait_object(self, name: str, timeout_s: float | None = None, *, revision: int = 0) -> Pointer:
-        """What the peer shares or has given under `name`, waiting for it to appear, in this `revision` at
-        least: a pointer, or what is here already, which has `get` as well.
+        """Wait for an object that the peer shares or gives under `name`, at least in this `revision`. Return
+        its pointer, or the object that was given, which has `get` as well.
 
         Raises:
             AssetNotFound: it has not appeared within `timeout_s`.
@@ -344,12 +355,12 @@ class Duet(KnownAttributes, Displayed):
     ) -> None:
         """Give `obj` to the peer, who finds it in `duet.store[name]`. Returns when the peer has all of it.
 
-        `lossy` is that of `share`. Where sending fails, a compressor remembers what it did
-        before, so that the next gradient brings what this one was to bring.
+        `lossy` is as in `share`. If sending fails, a compressor restores its memory, so that the next
+        gradient brings what this one should have brought.
 
         Raises:
             UnsupportedValue: objects of this type cannot travel. SettingError, UnknownCodec: as of `share`.
-            ValueRefused: the peer does not take that much; nothing was placed there.
+            ValueRefused: the peer does not accept that much; nothing was placed there.
             AuditUnavailable: the audit log cannot be written; nothing has left.
             LinkClosed, TransferFailed: it did not arrive.
         """
@@ -363,10 +374,10 @@ class Duet(KnownAttributes, Displayed):
     # -- work on what is elsewhere ---------------------------------------------------------------------------
 
     def remote(self, obj: Any) -> Any:
-        """The counterpart of `obj` at the peer, to work with together with pointers:
+        """Return the counterpart of `obj` at the peer, to work with together with pointers:
 
         - of a module such as `pandas` or `sklearn.linear_model`: its functions and classes, as far as they
-          may be used there. NumPy's and torch's own functions take pointers as they are;
+          are allowed there. NumPy's and torch's own functions take pointers as they are;
         - of a `torch.nn.Module`: itself, with its parameters placed at the peer. Its `forward` still runs
           here, on mocks, operation by operation; training it is a plain loop, with torch's own optimisers;
         - of an estimator of scikit-learn: one with the same parameters;
@@ -377,22 +388,23 @@ class Duet(KnownAttributes, Displayed):
         - of an array, frame, tensor, or a dict, list or tuple of pointers: a pointer to it.
 
         Raises:
-            OperationRefused: it cannot be there.
+            OperationRefused: it cannot be used there.
             SettingError: the function needs what cannot be sent; the message names it.
             LinkClosed: there is no peer.
         """
         return place(obj, self._life.remote_session)
 
     def fetch(self, obj: Any, *, reason: str = "", timeout_s: float | None = None) -> Any:
-        """What pointers point to, by one request: of a pointer; of a dict, list or tuple of pointers; of a
-        `torch.nn.Module` that was placed with `remote`, a copy with the parameters that it has there. Raises
-        as `Pointer.get`.
+        """Request the values of pointers in one request: of a pointer; of a dict, list or tuple of pointers;
+        of a `torch.nn.Module` that was placed with `remote`, a copy with its parameters there. Raises as
+        `Pointer.get`.
         """
         return fetch(obj, self._life.remote_session, reason, timeout_s)
 
     def check(self, result: Any, *, reason: str = "", timeout_s: float | None = None) -> bool:
-        """Whether the owner can make what a pointer points to: one bit, which is asked for and answered like
-        a value. False also where a limit of the owner's is in the way. Raises as `Pointer.get`.
+        """Ask whether the owner can compute what a pointer points to. The answer is one bit, requested and
+        approved like a value. It is also False if a limit of the owner's prevents it. Raises as
+        `Pointer.get`.
         """
         pending = place(result, self._life.remote_session)._program.ask(
             result, reason, None, What(check=True)
@@ -403,34 +415,36 @@ class Duet(KnownAttributes, Displayed):
 
     @property
     def transfers(self) -> TransferTable:
-        """What moves and what has moved, both ways, by number: the latest 200, and all that run."""
+        """The transfers of both directions by number: the latest 200, and all that run."""
         link = self._life.link
         records = link.traffic.transfers if link is not None else []
         return TransferTable([SharedTransfer(record, self._life, self._thread) for record in records])
 
     def pause(self) -> None:
-        """Let nothing of an object leave this side until `resume`, also of transfers that begin later. What
-        the peer sends comes in; requests, answers and descriptions go on. Raises LinkClosed.
+        """Stop all objects from leaving until `resume`, also in transfers that begin later. The peer's
+        objects still arrive; requests, answers and descriptions go on. Raises LinkClosed.
         """
         self._thread.call(lambda: self._life.pause(True))
 
     def resume(self) -> None:
-        """Let objects leave again. Transfers that were paused one by one go on waiting. Raises LinkClosed."""
+        """Let objects leave again. Transfers that were paused one by one stay paused. Raises LinkClosed."""
         self._thread.call(lambda: self._life.pause(False))
 
     @property
     def paused(self) -> bool:
-        """Whether this side has paused all that it sends."""
+        """True while this side has paused all that it sends."""
         return self._life.paused
 
     # -- services ------------------------------------------------------------------------------------------
 
     def share_port(self, port: int, name: str, *, host: str = "127.0.0.1") -> SharedPort:
-        """Let the peer connect to the TCP service at `host`:`port`, and to no other: `duet.open_port(name)`
-        there is a port that leads to it. May be called before the peer is there. Connections are encrypted
-        and authenticated by the link, go by its best path, wait while the network is away, and each is in the
-        audit log of both sides, with the bytes each way. What the service gives to whoever connects, it gives
-        to the peer: no policy asks for what passes.
+        """Let the peer connect to the TCP service at `host`:`port`, and to no other. The peer opens it by
+        `duet.open_port(name)`.
+
+        May be called before the peer is connected. Connections are encrypted and authenticated by the link,
+        use its best path, and wait while the network is away. Both sides log each connection in the audit
+        log, with the bytes each way. The service gives the peer whatever it gives to anyone who connects: no
+        policy checks what passes.
 
         Raises:
             SettingError: no such port or name, or a port of this name is shared already.
@@ -442,8 +456,8 @@ class Duet(KnownAttributes, Displayed):
         return SharedPort(self._thread.run(offered), self._life.ports, self._thread)
 
     def open_port(self, name: str, *, port: int = 0) -> OpenPort:
-        """A port on this machine, 127.0.0.1, that leads to the service that the peer shares as `name`. Any
-        program of this machine may connect. `port` is the one to listen on, 0 for a free one.
+        """Open a port on this machine, 127.0.0.1, that leads to the service that the peer shares as `name`.
+        Any program of this machine can connect. `port` is the one to listen on, 0 for a free one.
 
         Raises:
             PortUnavailable: the peer shares no port of this name, or `port` is not free.
@@ -465,24 +479,24 @@ class Duet(KnownAttributes, Displayed):
 
     @property
     def requests(self) -> RequestTable:
-        """Requests of the peer, by number: pending ones and the history."""
+        """The peer's requests by number: pending ones and the history."""
         return RequestTable([self._request(incoming) for incoming in list(self._life.inbox.requests)])
 
     @property
     def asked(self) -> OwnRequestTable:
-        """What this side has asked the peer for, and what became of it: the latest 200 requests."""
+        """The requests of this side to the peer, and their outcomes: the latest 200."""
         records = list(self._life.asking.records)
         return OwnRequestTable([OwnRequest(record, self._thread) for record in records])
 
     @property
     def policies(self) -> Policies:
-        """The rules by which requests of the peer are answered, in order; none at first."""
+        """The rules that answer the peer's requests, in order; none at first."""
         return Policies(self._life.inbox, self._thread)
 
     @property
     def audit(self) -> Audit:
-        """What was shared, asked, answered and has left in this duet, as the log on this side's disk has it;
-        of other duets, see `audit.filter`.
+        """The audit log of this duet on this side's disk: what was shared, asked, answered and has left. For
+        other duets, see `audit.filter`.
         """
         recorder = self._life.recorder
         recorder.settle()
@@ -490,7 +504,7 @@ class Duet(KnownAttributes, Displayed):
         return Audit(path, recorder.session, recorder.begin_bytes or 0, failure=recorder.failure)
 
     def wait_request(self, timeout_s: float | None = None) -> Request:
-        """The oldest pending request, waiting for one to arrive.
+        """Return the oldest pending request; wait until one arrives.
 
         Raises:
             RequestTimeout: none within `timeout_s`.
@@ -510,8 +524,8 @@ class Duet(KnownAttributes, Displayed):
         return visible(self.peer) if self.peer is not None else "whoever joins"
 
     def _wait_for(self, waiting: Coroutine[Any, Any, T], timeout_s: float | None, what: str) -> T:
-        """Run `waiting`, saying `what` it is where that takes long; TimeoutError after `timeout_s`,
-        LinkClosed when the duet closes.
+        """Run `waiting` on the loop thread, and show the line `what` if it takes long. Raises TimeoutError
+        after `timeout_s`, LinkClosed when the duet closes.
         """
 
         async def wait() -> T:
@@ -553,7 +567,7 @@ class Duet(KnownAttributes, Displayed):
     # -- what is shown ---------------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """The duet at a glance."""
+        """Return a table with the duet's state, peer, path, traffic and requests."""
         statistics = self.statistics()
         rows = [("state", self.state)]
         if self._life.state in (CONNECTED, RECONNECTING):
@@ -584,7 +598,7 @@ class Duet(KnownAttributes, Displayed):
         return Table(f"duetlink {self._role}", ("", ""), rows)
 
     def panel(self) -> None:
-        """Show the live panel of this duet below the cell. The last line `duet` does the same.
+        """Show the live panel of this duet below the cell. A last line `duet` does the same.
 
         Raises PanelUnavailable: it cannot be drawn here.
         """

@@ -1,6 +1,5 @@
-"""What `duet.doctor()` needs from the examiner of the network, which stands above this package.
-
-`session` hands the examiner in when it makes a duet.
+"""The interface of the network doctor that `duet.doctor()` uses. The doctor is in a package above this one;
+`session` passes it in when it makes a duet.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ class Examination(Protocol):
     def took_s(self) -> float: ...
     @property
     def rungs(self) -> Sequence[Any]:
-        """What to expect of tcp, punched, udp and relay."""
+        """The expectations for the paths tcp, punched, udp and relay."""
 
     @property
     def reachable(self) -> bool:
-        """Whether peers in other networks can be reached, where servers are configured for it."""
+        """True if peers in other networks can be reached, provided that servers are configured for it."""
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The verdict in one sentence."""
 
     def to_json(self) -> dict[str, Any]:
-        """Schema `duetlink-doctor/1`."""
+        """Return the findings in the schema `duetlink-doctor/1`."""
 
     def json(self) -> str:
-        """`to_json` as text."""
+        """Return `to_json` as text."""
 
 
 # settings, paths of the link, the one in use, seconds that it may take

@@ -1,4 +1,4 @@
-"""Loop side of one duet: waiting, pairing, connected, reconnecting, closed, and all that ends with it."""
+"""The loop thread's side of one duet: its states from waiting to closed, and all parts that end with it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Cleanup = Callable[[], Awaitable[None]]
 
 
 class Life:
-    """State of one duet. Other threads read its attributes; only the loop thread calls its methods."""
+    """The state of one duet. Other threads read its attributes; only the loop thread calls its methods."""
 
     def __init__(self, settings: Settings, resumed: State | None = None) -> None:
         self.settings = settings
@@ -114,8 +114,8 @@ class Life:
         self._cleanups.append(cleanup)
 
     async def open(self, role: str) -> None:
-        """Begin to record what happens, with all that is kept put back. Raises AuditUnavailable, and
-        ExtensionFailed for a list of operations of another package.
+        """Write the first audit entry, and restore the saved state. Raises AuditUnavailable, and
+        ExtensionFailed for an allow-list of another package.
         """
         check_lists()
         resumed = f", resuming {self.persistence.name}" if self.persistence.name else ""
@@ -136,7 +136,7 @@ class Life:
                 await self.recorder.record(ended)
 
     def met(self) -> None:
-        """The peer is at the signaling server."""
+        """Note that the peer has arrived at the signaling server."""
         self._enter(PAIRING)
 
     def _enter(self, state: str) -> None:
@@ -146,7 +146,7 @@ class Life:
         self.sink.changed()
 
     def attach(self, link: Link, reason: str = "") -> None:
-        """`link` is connected and becomes this duet's: all handlers work with it from here on."""
+        """Make the connected `link` the duet's: all parts use it from here on."""
         is_first, self.link = self.link is None, link
         self.recorder.met(link.peer_name)
         self.recorder.note(Entry(kind=entry.CONNECTED, verifier=self.verifier or "", reason=reason))
@@ -173,7 +173,7 @@ class Life:
 
     @property
     def invited(self) -> bool:
-        """Whether a new code waits for somebody. From any thread."""
+        """True while a new code waits for someone to join. Any thread may read it."""
         return self._inviting is not None and self.state == RECONNECTING
 
     async def invite(self) -> None:
@@ -212,15 +212,15 @@ class Life:
         self.sink.changed()
 
     def check_missing(self) -> None:
-        """Raise LinkClosed where the peer is not lost (any more)."""
+        """Raise LinkClosed if the peer is not lost, or no longer."""
         if self.state != RECONNECTING:
             raise LinkClosed("the peer for which this code took somebody else's place is here again")
 
     async def replace(self, link: Link, verifier: str) -> None:
-        """Go on with `link`, to somebody who came by the new code and gets all that the peer before had,
-        under that one's name. That one is out: its link is closed, and nobody waits for it.
+        """Continue with `link`, whose peer joined with the new code and takes the earlier peer's place, under
+        its name. The earlier peer's link is closed, and its questions are dropped.
 
-        Raises LinkClosed: it has come back meanwhile, or the duet is closed.
+        Raises LinkClosed: the earlier peer has come back meanwhile, or the duet is closed.
         """
         self.check_missing()
         before = self.link
@@ -247,7 +247,7 @@ class Life:
             _log.warning("the compression of before cannot go on: %s", error)
 
     async def _leave(self, link: Link) -> None:
-        """Let go of all that was this peer's."""
+        """Drop everything that belonged to this peer."""
         words = "the peer of this pointer is gone, take one of duet.store"
         self.asking.detach(LinkClosed(_IN_ITS_PLACE), words)
         self.remote_session.detach()
@@ -263,7 +263,9 @@ class Life:
         self.remote_session = self.remote_session.successor(self.asking)
 
     def pause(self, paused: bool) -> None:
-        """Let no object leave this side, also of what begins later; or let it again. Raises LinkClosed."""
+        """Stop all objects from leaving, also in transfers that begin later; or let them leave again. Raises
+        LinkClosed.
+        """
         if self.state == CLOSED:
             raise self.closed_error()
         if paused != self.paused:
@@ -279,7 +281,9 @@ class Life:
 
     @property
     def outage(self) -> Outage | None:
-        """Why the peer is out of reach, and for how long it is looked for. From any thread."""
+        """The reason why the peer is out of reach, and how long this side will look for it; None while it is
+        not. Any thread may read it.
+        """
         return self.link.outage if self.link is not None and self.state == RECONNECTING else None
 
     def reconnect(self) -> None:
@@ -296,7 +300,9 @@ class Life:
             self._enter(CONNECTED)
 
     def end(self, error: DuetError) -> None:
-        """Close for `error`, the first one wins; clean-ups run in the background or in `close`."""
+        """Close because of `error`; only the first call counts. Clean-ups run in the background; `close`
+        waits for them.
+        """
         if self.state == CLOSED:
             return
         if isinstance(error, PeerLost):
@@ -320,12 +326,14 @@ class Life:
         return "duetlink.launch(), with a new code for the peer"
 
     def closed_error(self) -> LinkClosed:
-        """Why this duet is closed, as a fresh error for whoever still wants something of it."""
+        """Return a new error that says why this duet is closed, for a call that still wants
+        something of it.
+        """
         why = self.why_closed
         return type(why)(str(why)) if isinstance(why, LinkClosed) else LinkClosed(str(why))
 
     async def close(self, reason: str = "") -> None:
-        """Tell the peer and return when everything is freed."""
+        """Tell the peer, and return when everything is freed."""
         if self.link is not None and self.state in (CONNECTED, RECONNECTING):
             await self.link.close(reason)
         words = f": {reason}" if reason else ""
@@ -339,13 +347,13 @@ class Life:
         self.end(LinkClosed(f"this side closed the duet: {reason}"))
 
     def statistics(self) -> Statistics:
-        """A frozen snapshot."""
+        """Return a frozen snapshot of the link."""
         if self.link is None:
             return Statistics(self.state, None, None, 0, 0, 0.0, 0.0)
         return self.link.statistics(self.state)
 
     def held(self) -> tuple[HeldStatus, ...]:
-        """What is held for this duet, and why, as it may be printed. From any thread."""
+        """Return what is held for this duet, and why, safe to print. Any thread may call it."""
         held = list(self.catalogue.holdings)
         if self.link is not None:
             held += self.link.holdings

@@ -1,4 +1,4 @@
-"""The duets of a kernel: a duet is open until it is closed, whether or not a variable holds it."""
+"""The open duets of a kernel. A duet is open until it is closed, even if no variable refers to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUN_AGAIN = "the cell that made this duet was run again"
 
 
 class Closable(Protocol):
-    """What this needs of a duet."""
+    """The part of a duet's interface that this module uses."""
 
     @property
     def role(self) -> str: ...
@@ -31,7 +31,7 @@ T = TypeVar("T", bound=Closable)
 
 
 class OpenDuets(Sequence[T], Displayed):
-    """`duetlink.duets`: the open duets of this kernel, oldest first. Any thread may call."""
+    """`duetlink.duets`: the open duets of this kernel, oldest first. Any thread may call its methods."""
 
     def __init__(self) -> None:
         self._forget()
@@ -41,18 +41,20 @@ class OpenDuets(Sequence[T], Displayed):
         self._made: dict[T, Run | None] = {}  # also those that ended by themselves and are not closed yet
 
     def add(self, duet: T, run: Run | None) -> None:
-        """From here on `duet` is listed; `run` is what made it."""
+        """List `duet`; `run` is the run of a cell that made it."""
         with self._lock:
             self._made[duet] = run
             in_child(self._forget)
 
     def discard(self, duet: T) -> None:
-        """`duet` is closed."""
+        """Remove a duet that is closed."""
         with self._lock:
             self._made.pop(duet, None)
 
     def replace(self, run: Run | None) -> list[str]:
-        """Close what earlier runs of the same cell have made, and tell the peers why; returns their names."""
+        """Close the duets that earlier runs of the same cell made, and tell their peers why. Return the names
+        of the peers.
+        """
         with self._lock:
             made = list(self._made.items())
         disconnected = []
@@ -64,7 +66,7 @@ class OpenDuets(Sequence[T], Displayed):
         return disconnected
 
     def others(self, duet: T) -> list[T]:
-        """The open duets that were made elsewhere than `duet`: not by the same run of a cell."""
+        """Return the open duets that another run than that of `duet` made."""
         with self._lock:
             made = dict(self._made)
         run = made.get(duet)
@@ -97,7 +99,7 @@ class OpenDuets(Sequence[T], Displayed):
         return self._open()[index]
 
     def table(self) -> Table:
-        """One row for each; its number is its index here."""
+        """Return a table with one row for each duet; its number is its index here."""
         rows = [
             (str(number), duet.role, duet.peer or "nobody yet", duet.state)
             for number, duet in enumerate(self._open())

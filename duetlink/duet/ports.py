@@ -1,4 +1,4 @@
-"""Shared ports as a person holds them, and the audit lines of their connections."""
+"""Shared and opened ports, as a person uses them, and the audit entries of their connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ ADDED, REMOVED = "added", "removed"
 
 
 class Ports:
-    """Loop side: what this side shares and what it has opened. Methods belong to the loop thread."""
+    """The loop thread's side: the ports that this side shares and has opened. Methods run on the
+    loop thread.
+    """
 
     def __init__(self, recorder: Recorder, sink: Sink) -> None:
         self._sink = sink
@@ -40,12 +42,12 @@ class Ports:
         self.listeners: list[PortListener] = []
 
     def attach(self, link: Link) -> None:
-        """The peer is there: it may connect to what is shared, also later."""
+        """Let the peer connect to the services that are shared, now or later."""
         self._link = link
         serve(link.streams, self.registry, self)
 
     async def leave(self) -> None:
-        """This peer has gone for good, and with it the services that were opened."""
+        """Close the ports opened to the services of a peer that has left for good."""
         for listener in list(self.listeners):
             await self.shut(listener)
 
@@ -67,7 +69,7 @@ class Ports:
             self._sink.changed()
 
     async def open(self, name: str, port: int) -> PortListener:
-        """Raises as `PortListener.open`, and LinkClosed where there is no peer yet."""
+        """Listen on a port. Raises as `PortListener.open`, and LinkClosed if no peer is connected yet."""
         if self._link is None:
             raise LinkClosed("no peer is connected yet; see wait_connected()")
         listener = await PortListener.open(self._link.streams, name, self.leaving, self, port=port)
@@ -82,7 +84,7 @@ class Ports:
             self._sink.changed()
 
     async def close(self) -> None:
-        """The duet has ended: end every connection, listen no more."""
+        """End every connection and stop listening, at the end of the duet."""
         for listener in list(self.listeners):
             await listener.close()
         for offer in self.registry.all():
@@ -91,7 +93,7 @@ class Ports:
     # -- for the connections -----------------------------------------------------------------------------
 
     async def begun(self, connection: PortConnection) -> None:
-        """Nothing passes before this is on the disk. Raises AuditUnavailable."""
+        """Record a connection before anything passes through it. Raises AuditUnavailable."""
         connection.number = next(self._numbers)
         await self._recorder.record(_of(connection, BEGUN))
         self._sink.changed()
@@ -102,10 +104,10 @@ class Ports:
 
 
 class _Port(PortHandle):
-    """What both ends of a duet's port show."""
+    """The display of both kinds of ports."""
 
     def row(self) -> tuple[str, ...]:
-        """Its line in a table."""
+        """Return its row in a table."""
         state = "closed" if self.closed else "paused" if self.paused else "open"
         return (
             self.name,
@@ -136,11 +138,11 @@ class SharedPort(_Port):
 
     @property
     def host(self) -> str:
-        """Where the service runs, as this side reaches it."""
+        """The host of the service, as this side reaches it."""
         return self._loop_side.host
 
     def close(self) -> None:
-        """Take the offer back and end its connections. Safe to call twice."""
+        """Stop offering it and end its connections. Safe to call twice."""
         if not self._thread.stopped:
             self._thread.run(self._ports.unshare(self._loop_side))
 
@@ -158,16 +160,16 @@ class OpenPort(_Port):
 
     @property
     def host(self) -> str:
-        """Always 127.0.0.1: programs of this machine reach it, and no others."""
+        """The address to connect to, always 127.0.0.1: only programs of this machine can."""
         return HOST
 
     @property
     def address(self) -> str:
-        """`127.0.0.1:43211`, to be given to a program."""
+        """The host and port, `127.0.0.1:43211`, to give to a program."""
         return f"{HOST}:{self.port}"
 
     def close(self) -> None:
-        """Listen no more and end the connections. Safe to call twice."""
+        """Stop listening and end the connections. Safe to call twice."""
         if not self._thread.stopped:
             self._thread.run(self._ports.shut(self._loop_side))
 
@@ -185,7 +187,7 @@ class PortTable(Displayed):
         return len(self._ports)
 
     def __getitem__(self, name: str) -> _Port:
-        """The port of that name; raises KeyError."""
+        """Return the port of that name. Raises KeyError."""
         for port in self._ports:
             if port.name == name:
                 return port

@@ -1,5 +1,5 @@
-"""What `duet.statistics()` and `duet.status()` return: snapshots of the link, and of what one side of a duet
-holds and why, which show themselves as tables.
+"""The snapshots that `duet.statistics()` and `duet.status()` return: the link, and what this side holds and
+why.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ShownStatistics(Displayed, Statistics):
         return cls(**{field.name: getattr(statistics, field.name) for field in fields})
 
     def table(self) -> Table:
-        """The link, each path that was tried, and how many transfers there are in which state."""
+        """Return a table of the link, each path that was tried, and the number of transfers by state."""
         rows = [
             ("state", self.state),
             ("path in use", self.path or "none yet"),
@@ -50,7 +50,7 @@ class ShownStatistics(Displayed, Statistics):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DuetStatus(Displayed):
-    """One side at one moment. Whatever is held is let go of when its last reason goes."""
+    """One side of a duet at one moment. A held object is freed when its last reason goes."""
 
     state: str  # as `duet.state`
     descriptors: int | None  # of this process, that are open; None: not known
@@ -59,7 +59,7 @@ class DuetStatus(Displayed):
 
     @property
     def held_bytes(self) -> int:
-        """Of all that is held. What is shared is the memory of the object itself."""
+        """The size of all that is held. A shared object counts although it is the person's own memory."""
         return sum(held.size_bytes for held in self.held)
 
     def table(self) -> Table:

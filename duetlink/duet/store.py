@@ -1,4 +1,4 @@
-"""The store: every object that either side shares or has given, by name."""
+"""`duet.store`: the objects that either side shares or has given, by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Asset(Described):
-    """An object that this side shares. Its content leaves only by a yes."""
+    """An object that this side shares. Its content leaves only after an approval."""
 
     def __init__(self, info: AssetInfo, catalogue: Catalogue, thread: LoopThread) -> None:
         super().__init__(info)
@@ -32,8 +32,8 @@ class Asset(Described):
 
     @property
     def mock(self) -> Any:
-        """What the peer works with in its place, all of which it may have; None where there is nothing, or
-        where that is over 16 MiB and nobody holds it any more.
+        """The mock that the peer works with and gets without a request. None if there is none, or if it is
+        over 16 MiB and has been garbage-collected.
         """
         mine = self._catalogue.mine.get(self._info.name)
         if mine is None or mine.info.revision != self.revision or mine.mock is None:
@@ -41,14 +41,14 @@ class Asset(Described):
         return mine.mock.look()
 
     def unshare(self) -> None:
-        """Offer it no longer; pending requests for it are denied. What has left has left."""
+        """Stop offering it; pending requests for it are denied. What has left has left."""
         self._thread.run(_unshare(self._catalogue, self._info))
 
 
 class AwaitedAsset(Described):
-    """An object that an earlier kernel of this side has shared. Share it again: where it is the very same
-    content, it goes on as the revision that it was, with what was asked and granted. The peer does not see it
-    before.
+    """An object that an earlier kernel of this side shared, and whose content is missing since. Share it
+    again: if the content is exactly the same, its revision continues, with its requests and grants. The peer
+    does not see it until then.
     """
 
     def __init__(self, info: AssetInfo, catalogue: Catalogue, thread: LoopThread) -> None:
@@ -57,7 +57,7 @@ class AwaitedAsset(Described):
         self._thread = thread
 
     def unshare(self) -> None:
-        """Wait for it no longer; pending requests for it are denied."""
+        """Stop waiting for it; pending requests for it are denied."""
         self._thread.run(_unshare(self._catalogue, self._info))
 
 
@@ -68,8 +68,9 @@ _ORDER: tuple[Whose, ...] = ("mine", "awaiting", "peer", "received")
 
 
 class Listed(NamedTuple):
-    """Whose an object is, and what its owner says of it. No way leads from here to the object, so that what
-    shows many cannot ask the peer for anything, nor take a column of that name for what was said.
+    """An object in the store: whose it is, and its description. It gives no access to the object itself, so
+    that code which lists many objects cannot request anything from the peer, or confuse a column's name with
+    a field.
     """
 
     whose: Whose
@@ -81,9 +82,10 @@ class Listed(NamedTuple):
 
 
 class Store(Mapping[str, Pointer], Displayed):
-    """A live view. Where both sides use one name, it is this side's own object; `mine`, `peer` and `received`
-    have each side's alone. A name of the peer's is as it is printed, with escapes for what would be a command
-    to a terminal.
+    """A live view of the objects of both sides.
+
+    If both sides use one name, the item is this side's own object; `mine`, `peer` and `received` have only
+    one side's. A name of the peer's is shown with control characters escaped.
 
     An item is a `Pointer` for what the peer shares, a `ReceivedObject` for what it gave, an `Asset` or
     `AwaitedAsset` for what is this side's. To a type checker each is a `Pointer`, which has what is done with
@@ -107,31 +109,37 @@ class Store(Mapping[str, Pointer], Displayed):
         self._remote_session = remote_session
 
     def search(self, text: str) -> Store:
-        """Those of these that have `text` in name, type, description or a tag, in upper or lower case."""
+        """Return the objects that contain `text` in name, type, description or a tag; upper and lower case
+        are the same.
+        """
         wanted = text.casefold()
         found = frozenset(one.key for one in listed(self) if wanted in _words(one.described).casefold())
         return self._of(found, self._places)
 
     @property
     def mine(self) -> Store:
-        """Those that this side shares, or has shared in an earlier kernel: what `unshare` is for."""
+        """The objects that this side shares, or has shared in an earlier kernel: those that
+        `unshare` is for.
+        """
         return self._of(self._found, ("mine", "awaiting"))
 
     @property
     def peer(self) -> Store:
-        """Those that the peer shares."""
+        """The objects that the peer shares."""
         return self._of(self._found, ("peer",))
 
     @property
     def received(self) -> Store:
-        """Those that the peer gave."""
+        """The objects that the peer gave."""
         return self._of(self._found, ("received",))
 
     def _of(self, found: frozenset[tuple[Whose, str]] | None, places: tuple[Whose, ...]) -> Store:
         return Store(self._catalogue, self._asking, self._thread, self._remote_session, found, places)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A frame with a row for each, by name. Raises MissingLibrary: pandas is not installed."""
+        """Return a frame with one row for each object, by name. Raises MissingLibrary: pandas is not
+        installed.
+        """
         pd = imported_pandas()
         rows = listed(self)
         return pd.DataFrame(
@@ -154,7 +162,7 @@ class Store(Mapping[str, Pointer], Displayed):
         raise AssetNotFound(f"the store has no {name!r}; it has {known}")
 
     def _object(self, whose: Whose, name: str) -> Described | None:
-        """None: there is none (any more)."""
+        """Return the item; None if there is none, or no longer."""
         catalogue = self._catalogue
         if whose == "peer" and (info := catalogue.peer.get(name)) is not None:
             return Pointer(info, self._asking, self._thread, self._remote_session)
@@ -167,7 +175,7 @@ class Store(Mapping[str, Pointer], Displayed):
         return None
 
     def _infos(self, whose: Whose) -> dict[str, AssetInfo]:
-        """What is said of each, by the name that its owner gave it."""
+        """Return the descriptions by name, unescaped."""
         catalogue = self._catalogue
         if whose == "peer":
             return dict(catalogue.peer)
@@ -184,12 +192,12 @@ class Store(Mapping[str, Pointer], Displayed):
         return len(list(iter(self)))
 
     def _ipython_key_completions_(self) -> list[str]:
-        """What IPython offers between the brackets of `duet.store[…]`."""
+        """Return what IPython offers between the brackets of `duet.store[…]`."""
         return list(self)
 
     def table(self) -> Table:
-        """All objects, of many, the first and the last by when they came; of frames, their columns with
-        dtypes, as far as there is a mock that says them.
+        """Return a table of all objects; if there are many, only of the first and last ones. Frames are
+        listed with their columns and dtypes, if there is a mock that has them.
         """
         entries: list[Listed | int] = [*listed(self)]
         shown = shortened(entries, int)  # a number stands for so many that are left out
@@ -224,7 +232,7 @@ class Store(Mapping[str, Pointer], Displayed):
         )
 
     def _here(self, one: Listed) -> Any:
-        """What may be seen here of an object, as far as it is here; None: nothing."""
+        """Return the mock or the given object, as far as it is on this side; None if it is not."""
         if one.whose == "peer":
             return self._remote_session.here(one.described._info)
         entry = self._object(*one.key)
@@ -234,7 +242,7 @@ class Store(Mapping[str, Pointer], Displayed):
 
 
 def listed(store: Store) -> list[Listed]:
-    """What either side shares or has given: this side's own, then the peer's, each by when they came."""
+    """Return the objects in the store: this side's own first, then the peer's, each in order of arrival."""
     every = [
         Listed(whose, Described(info)) for whose in store._places for info in store._infos(whose).values()
     ]
@@ -242,11 +250,11 @@ def listed(store: Store) -> list[Listed]:
 
 
 def look(store: Store, whose: str, name: str) -> Any:
-    """What may be seen here of an object: the mock of what is shared, and what was given as it is. It waits
-    for the peer as long as a line that is printed does.
+    """Return what can be shown of an object: the mock of a shared object, or the object that was given. Waits
+    for the peer as long as a printed table does.
 
     Raises:
-        AssetNotFound: it is there no more. TransferFailed: its mock has not come.
+        AssetNotFound: it is no longer in the store. TransferFailed: its mock has not arrived.
     """
     for one in listed(store):
         if one.key == (whose, name):

@@ -1,4 +1,4 @@
-"""The transfers of both directions as a person holds them: paused, resumed, cancelled, begun anew."""
+"""`duet.transfers`: the transfers of both directions, which a person can pause, resume, cancel and retry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARROWS = {"in": "comes in", "out": "goes out"}
 
 
 class SharedTransfer:
-    """One transfer, as it is now. Either side may pause it; it moves on when neither does."""
+    """One transfer, as it is now. Either side may pause it; it runs while neither does."""
 
     def __init__(self, transfer: Transfer, life: Life, thread: LoopThread) -> None:
         self._transfer = transfer
@@ -29,12 +29,14 @@ class SharedTransfer:
 
     @property
     def status(self) -> TransferStatus:
-        """A frozen snapshot of what the properties say."""
+        """A frozen snapshot of all properties."""
         return self._transfer.status()
 
     @property
     def number(self) -> int:
-        """0, 1, 2, … on this side of this duet; it never changes, and no other transfer gets it."""
+        """The number of the transfer on this side of this duet: 0, 1, 2, … It never changes and is never used
+        again.
+        """
         return self._transfer.number
 
     @property
@@ -56,12 +58,12 @@ class SharedTransfer:
 
     @property
     def wire_bytes(self) -> int:
-        """What had to move for `done_bytes`."""
+        """The bytes that had to move for `done_bytes`."""
         return self._transfer.wire_bytes
 
     @property
     def path(self) -> str:
-        """The one that carried the most recent bytes."""
+        """The path that carried the most recent bytes."""
         return self._transfer.path
 
     @property
@@ -71,22 +73,22 @@ class SharedTransfer:
 
     @property
     def why(self) -> str:
-        """Why it was cancelled or failed."""
+        """The reason why it was cancelled or failed."""
         return self._transfer.why
 
     @property
     def paused_here(self) -> bool:
-        """Whether this side keeps it back: it alone, or with all that this side sends."""
+        """True while this side has paused it, either this transfer alone or everything that it sends."""
         return self._transfer.paused_here
 
     @property
     def paused_there(self) -> bool:
-        """Whether the peer keeps it back."""
+        """True while the peer has paused it."""
         return self._transfer.paused_there
 
     @property
     def duration_s(self) -> float:
-        """Since it began, pauses included."""
+        """The seconds since it began, including pauses."""
         return self.status.duration_s
 
     @property
@@ -95,7 +97,7 @@ class SharedTransfer:
         return self.status.bytes_per_s
 
     def pause(self) -> None:
-        """Let it wait, on both sides, until `resume`. Without effect where this side has paused it before.
+        """Pause it on both sides until `resume`. Does nothing if this side has paused it already.
 
         Raises:
             TransferEnded: it has ended.
@@ -104,13 +106,13 @@ class SharedTransfer:
         self._thread.call(lambda: self._transfer.pause(True))
 
     def resume(self) -> None:
-        """Take this side's pause back. Where the peer keeps it back too, or `duet.pause()` does, it goes on
-        waiting. Raises as `pause`.
+        """End this side's pause. It stays paused while the peer or `duet.pause()` pauses it too. Raises as
+        `pause`.
         """
         self._thread.call(lambda: self._transfer.pause(False))
 
     def cancel(self) -> None:
-        """End it on both sides. Nothing partial is kept; whoever waits for it gets TransferCancelled.
+        """End it on both sides. Nothing partial is kept; a call that waits for it raises TransferCancelled.
 
         Raises as `pause`.
         """
@@ -118,19 +120,19 @@ class SharedTransfer:
 
     @property
     def can_retry(self) -> bool:
-        """Whether `retry` can begin it anew: an object that was asked for, or a gift of this side, that has
-        failed or was cancelled, once.
+        """True if `retry` can start it again: a requested object, or a gift of this side, that failed or was
+        cancelled and has not been retried.
         """
         return self._transfer.state in (CANCELLED, FAILED) and self._transfer.origin is not None
 
     def retry(self) -> PendingRequest | None:
-        """Begin it anew in the background, as a transfer of its own number.
+        """Start it again in the background, as a transfer with a new number.
 
-        What was asked for is asked for again, in the revision that is shared now and for the same reason; the
-        request is returned. What was given is given again.
+        A requested object is requested again, in its present revision and for the same reason; the request is
+        returned. A gift is given again.
 
         Raises:
-            TransferEnded: it cannot be begun anew, see `can_retry`.
+            TransferEnded: it cannot be retried, see `can_retry`.
             AssetNotFound: the peer no longer shares it.
             LinkClosed: the peer is gone.
         """
@@ -156,7 +158,7 @@ class SharedTransfer:
         return None
 
     def row(self) -> tuple[str, ...]:
-        """Its line in a table."""
+        """Return its row in a table."""
         now = self.status
         return (
             str(now.number),
@@ -182,7 +184,7 @@ class SharedTransfer:
 
 
 class TransferTable(Displayed):
-    """The latest transfers, oldest first, and all that run; index by the number that the table shows."""
+    """The latest transfers, oldest first, and all that run; its index is the number in the table."""
 
     def __init__(self, transfers: Sequence[SharedTransfer]) -> None:
         self._transfers = {transfer.number: transfer for transfer in transfers}
@@ -194,7 +196,7 @@ class TransferTable(Displayed):
         return iter(self._transfers.values())
 
     def __getitem__(self, number: int) -> SharedTransfer:
-        """The transfer of that number; raises IndexError where the record has none, or none any more."""
+        """Return the transfer of that number. Raises IndexError if the record has none, or no longer."""
         try:
             return self._transfers[number]
         except (KeyError, TypeError):

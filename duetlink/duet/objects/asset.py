@@ -1,4 +1,4 @@
-"""An object that this side shares: its description, its revision, its bytes ready to leave."""
+"""One shared object: its description, its revision, and its bytes ready to leave."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"int|float|complex|bool|numpy\.(u?int|float|complex|bool)\
 
 @dataclass(frozen=True, slots=True)
 class AssetInfo:
-    """What is shown of an object: everything but its content."""
+    """The description of an object: everything but its content."""
 
     name: str
     revision: int
@@ -56,7 +56,9 @@ class AssetInfo:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The same for what is the same to who answers: a revision, or one content made in one way."""
+        """The key by which a request's object is recognised: the name and revision of an asset, or the
+        program's digest and the content's fingerprint of a result.
+        """
         if self.lineage is not None:
             return self.lineage.digest, self.fingerprint
         return self.name, str(self.revision)
@@ -68,12 +70,12 @@ class AssetInfo:
 
     @property
     def is_unmade(self) -> bool:
-        """It is what a function makes that has not been run: nobody knows type and size."""
+        """True for the result of a job that has not been run, whose type and size are unknown."""
         return self.lineage is not None and not self.kind
 
     @property
     def is_number(self) -> bool:
-        """It is a single number, whose size in bytes says nothing to anybody."""
+        """True for a single number, for which a size in bytes is not worth showing."""
         return not self.detail and _NUMBER.fullmatch(self.kind) is not None
 
     def to_wire(self) -> pb.AssetNotice:
@@ -81,9 +83,10 @@ class AssetInfo:
 
     @classmethod
     def from_wire(cls, notice: pb.AssetNotice) -> AssetInfo:
-        """Its texts can be printed as they are; its name, by which it is asked for, is as the peer gave it.
+        """Read a description that the peer sent. Its texts are escaped for printing, except the name, which a
+        request has to repeat exactly.
 
-        Raises RemoteProtocolError for a name that is empty, or texts beyond the limits.
+        Raises RemoteProtocolError for an empty name, or texts beyond the limits.
         """
         told = {name: getattr(notice, name) for name in _TOLD}
         texts = {name: text for name, text in told.items() if isinstance(text, str) and name != "name"}
@@ -101,13 +104,15 @@ class AssetInfo:
 
 
 def inherited_tags(tags: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tags of what is made of assets with these: those that any of them has, and those that all have."""
+    """Return the tags of a result, given those of its assets: the tags that any asset has, and those that all
+    have.
+    """
     any_has = tuple(dict.fromkeys(tag for those in tags for tag in those))
     return any_has, tuple(tag for tag in any_has if all(tag in those for those in tags))
 
 
 class Content:
-    """An encoded object on its way out. Its fingerprint is taken in the background, once."""
+    """An encoded object on its way out. Its fingerprint is computed once, on another thread."""
 
     def __init__(self, encoded: Encoded, original: Callable[[], object | None] = lambda: None) -> None:
         self._encoded = encoded
@@ -121,7 +126,7 @@ class Content:
 
     @classmethod
     def of(cls, obj: object, lossy: Lossy | None = None) -> Self:
-        """Encode `obj` (no copy for arrays and Arrow data that stay exact); raises UnsupportedValue."""
+        """Encode `obj`, without a copy for arrays and Arrow data that stay exact. Raises UnsupportedValue."""
         encoded = encode(obj, lossy)
         try:
             return cls(encoded, weakref.ref(obj))
@@ -129,22 +134,24 @@ class Content:
             return cls(encoded)
 
     def look(self) -> object | None:
-        """What would leave. Of a large object, what it was made from, as it is now (if it has changed since,
-        it does not leave); None where nobody holds that any more.
+        """Return the object as it would leave, decoded; above 16 MiB the original object instead, in its
+        present state (if it has changed, it does not leave). None if the original has been garbage-collected.
         """
         if self.size_bytes > _MOST_DECODED_BYTES:
             return self._original()
         return self.decode(b"".join(self._encoded.segments))
 
     def prepare(self, submit: Callable[..., concurrent.futures.Future[Outgoing]]) -> None:
-        """Begin to read the content on a thread of `submit`: from here on a change of it is noticed."""
+        """Start to compute the fingerprint on a thread of `submit`. Later changes of the object's memory are
+        detected.
+        """
         if self._outgoing is None:
             self._outgoing = submit(
                 Outgoing, self._encoded.segments, self._encoded.size_bytes, self._encoded.parts, self.held
             )
 
     async def read(self) -> None:
-        """As `prepare`, on some thread; it has been read when this returns."""
+        """Compute the fingerprint on a worker thread; it is known when this returns."""
         made: concurrent.futures.Future[Outgoing] = concurrent.futures.Future()
         made.set_result(
             await asyncio.to_thread(
@@ -154,13 +161,13 @@ class Content:
         self._outgoing = made
 
     async def outgoing(self) -> Outgoing:
-        """The content with its fingerprint; `prepare` or `read` was called before."""
+        """Return the content with its fingerprint. `prepare` or `read` must have been called before."""
         assert self._outgoing is not None
         return await asyncio.wrap_future(self._outgoing)
 
 
 def check_description(name: str, description: str, tags: tuple[str, ...]) -> None:
-    """Raise SettingError where an object may not be called or described like this."""
+    """Raise SettingError if an object cannot have this name, description or tags."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
         raise SettingError(f"an asset's name is a text of 1 to {MAX_NAME} characters, got {name!r}")
     if not isinstance(description, str) or len(description) > MAX_TEXT:

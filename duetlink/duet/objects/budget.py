@@ -1,4 +1,4 @@
-"""What an owner allows to be spent of an asset's privacy, and what is public about it."""
+"""The privacy budget of an asset, and the public facts about its values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Private statistics of an asset may be made until they have cost `epsilon` in all, without a further
-    question.
+    """A budget for private statistics of an asset: the peer gets them without a request until they have cost
+    `epsilon` in all.
 
-    `bounds` are what any item of it may be, public knowledge and not taken from the data: two numbers for an
-    array or a series, a dict of those by column for a frame. Items are clamped to them. A person has at most
-    `rows_per_person` rows. What one row more or less can change is hidden, by pure epsilon-differential
-    privacy: the smaller epsilon, the better, and the more noise.
+    `bounds` are the smallest and largest possible item, from public knowledge and not from the data: two
+    numbers for an array or a series, a dict of such pairs by column for a frame. Items are clamped to them. A
+    person has at most `rows_per_person` rows. The statistics are epsilon-differentially private (pure) for
+    adding or removing one row: a smaller epsilon protects more, by more noise.
 
     Raises:
         SettingError: a field cannot be used.
@@ -45,14 +45,14 @@ class Budget:
 
     @property
     def total(self) -> Decimal:
-        """Epsilon, exactly as it is written."""
+        """Epsilon as an exact decimal."""
         try:
             return Decimal(str(self.epsilon))
         except InvalidOperation:
             raise SettingError(f"epsilon is a number, got {self.epsilon!r}") from None
 
     def bounds_of(self, column: str | None) -> Bounds | None:
-        """The bounds of a column, or of the whole asset."""
+        """Return the bounds of a column, or of the whole asset; None if there are none."""
         if isinstance(self.bounds, Mapping):
             return self.bounds.get(column) if column is not None else None
         return self.bounds
@@ -60,7 +60,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """An asset with a budget."""
+    """The budget of an asset, with its schema and its number of rows when it was shared."""
 
     budget: Budget
     table: Table

@@ -1,6 +1,7 @@
-"""Loop side of the store: what each side shares and what was received, kept equal by pushes.
+"""The loop thread's side of the store: what each side shares, and what the peer gave. Messages keep both
+sides equal.
 
-Only the loop thread writes. Other threads read, by single look-ups and copies of whole dictionaries.
+Only the loop thread writes. Other threads read by single look-ups and by copies of whole dictionaries.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ GIVEN = "the peer has given it"
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An object that is to be shared or given, made ready."""
+    """An object that is ready to be shared or given."""
 
     name: str
     content: Content
@@ -43,7 +44,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Mine:
-    """An asset of this side, or a result of the peer's steps."""
+    """An asset of this side with its content."""
 
     info: AssetInfo
     content: Content
@@ -63,13 +64,13 @@ class Received:
 
 
 class AssetRequests(Protocol):
-    """What has the requests for this side's assets. It is told at once, before the peer is."""
+    """The interface to the requests for this side's assets. It is called before the peer is notified."""
 
     def asset_retired(self, info: AssetInfo, why: str) -> None:
-        """A revision of this side's is no longer offered."""
+        """Handle that a revision of this side's is no longer offered."""
 
     def asset_continued(self, info: AssetInfo, content: Content) -> None:
-        """A revision of an earlier kernel is there again."""
+        """Handle that a revision of an earlier kernel has its content again."""
 
 
 class Catalogue:
@@ -96,12 +97,12 @@ class Catalogue:
         self._peer_changed: Callable[[str], None] = lambda name: None
 
     def answer_for(self, requests: AssetRequests) -> None:
-        """Tell `requests` what becomes of the assets that they are for."""
+        """Set the object that is called when an asset is retired or continued."""
         self._requests = requests
 
     def attach(self, link: Link, peer_changed: Callable[[str], None]) -> None:
-        """Tell a fresh peer of everything, and listen to it. `peer_changed` gets the name of what the peer
-        shares, shares again, or shares no longer.
+        """Send all descriptions to a new peer, and handle its messages. `peer_changed` is called with the
+        name of each asset that the peer shares, changes or unshares.
         """
         self._link, self._peer_changed = link, peer_changed
         link.rpc.notice(pb.AssetNotice, self._noticed)
@@ -112,19 +113,19 @@ class Catalogue:
             self._preparing.put_nowait(asset.info.name)
 
     def leave(self) -> None:
-        """This peer has gone for good, and with it what it shares. What it gave stays."""
+        """Forget the assets of a peer that has left for good. Objects that it gave stay."""
         self._preparing = asyncio.Queue()
         for name in list(self.peer):
             del self.peer[name]
             self._peer_changed(name)
 
     def resume(self, assets: Mapping[str, KeptAsset]) -> None:
-        """Go on where an earlier kernel was."""
+        """Load the assets of an earlier kernel."""
         self._revisions = {name: record.info.revision for name, record in assets.items()}
         self.awaiting = {name: record for name, record in assets.items() if record.shared}
 
     async def keep_prepared(self) -> None:
-        """Make what is shared ready to leave, one asset after another, for as long as the link lives."""
+        """Let every path prepare for each shared asset, one after another, as long as the link lives."""
         assert self._link is not None
         await self._link.path_selector.wait_settled()
         while True:
@@ -134,12 +135,12 @@ class Catalogue:
             del asset  # it may be large, and no longer shared when the next one comes
 
     async def share(self, offer: Offer, budget_words: str = "") -> Mine:
-        """Tell the peer of an object, with what it may have in its place; an asset of that name is
-        replaced by a new revision. What an earlier kernel has shared goes on as the revision that it was,
-        when it is that very content.
+        """Share an object, with its mock and budget. It replaces an asset of the same name by a new revision.
+
+        If an earlier kernel shared exactly this content under this name, its revision continues.
 
         Raises:
-            AuditUnavailable: it could not be put down, and is not offered.
+            AuditUnavailable: it could not be recorded, and is not offered.
         """
         name, content = offer.name, offer.content
         awaited = self.awaiting.get(name)
@@ -178,7 +179,7 @@ class Catalogue:
             self.holdings.keep(asset.mock.held, OFFERED)
 
     def describe(self, offer: Offer, revision: int | None = None) -> AssetInfo:
-        """That revision of an asset, or the next one."""
+        """Return the description of an offer, for this revision or the next one."""
         name, content = offer.name, offer.content
         if revision is None:
             revision = self._revisions[name] = self._revisions.get(name, 0) + 1
@@ -196,7 +197,7 @@ class Catalogue:
         )
 
     def tell_budget(self, name: str, revision: int, words: str) -> None:
-        """What is left of an asset's budget has changed: both sides see it."""
+        """Update what is shown of an asset's remaining budget on both sides."""
         asset = self.mine.get(name)
         if asset is None or asset.info.revision != revision:
             return
@@ -207,7 +208,7 @@ class Catalogue:
         self._sink.changed()
 
     def unshare(self, info: AssetInfo) -> None:
-        """Offer a revision no longer. What has left has left."""
+        """Stop offering a revision. What has left has left."""
         awaited = self.awaiting.get(info.name)
         current = self.mine.get(info.name) or awaited
         if current is None or current.info.revision != info.revision:
@@ -225,18 +226,20 @@ class Catalogue:
         self._sink.changed()
 
     def _retire(self, info: AssetInfo, why: str) -> None:
-        """What was asked for is denied, and what was offered and not begun to fetch is offered no longer."""
+        """Deny the requests for a revision, and withdraw its offers whose transfer has not begun."""
         if self._requests is not None:
             self._requests.asset_retired(info, why)
         if self._link is not None:
             self._link.exports.retire(info.name, info.revision, why)
 
     async def kept(self) -> None:
-        """Return when what has changed so far comes back after a restart. Raises StateUnavailable."""
+        """Wait until all changes so far are saved for a restart. Raises StateUnavailable."""
         await self._persistence.written()
 
     def check_mine(self, name: str, revision: int) -> Mine:
-        """As `find_mine`, for this side's person, who may know of what waits to be shared again."""
+        """Find an asset as `find_mine` does, for the person on this side, who is also told about assets that
+        wait to be shared again.
+        """
         if name in self.awaiting and name not in self.mine:
             raise AssetNotFound(
                 f"{name!r} has no content since its kernel has ended: share the object again, then answer"
@@ -244,7 +247,9 @@ class Catalogue:
         return self.find_mine(name, revision)
 
     def check_offered(self, info: AssetInfo) -> None:
-        """Raise AssetNotFound, AssetChanged where it, or what it was made from, is no longer shared."""
+        """Raise AssetNotFound or AssetChanged if the object, or an asset that it was made from, is no longer
+        shared.
+        """
         if info.lineage is None:
             self.check_mine(info.name, info.revision)
             return
@@ -252,10 +257,10 @@ class Catalogue:
             self.check_mine(name, revision)
 
     def find_mine(self, name: str, revision: int) -> Mine:
-        """This side's asset, for a peer that names a revision it saw.
+        """Return this side's asset, for a peer that names a revision it has seen.
 
         Raises:
-            AssetNotFound: no such asset (any more).
+            AssetNotFound: there is no such asset, or no longer.
             AssetChanged: another revision is shared now.
         """
         asset = self.mine.get(name)
@@ -269,15 +274,15 @@ class Catalogue:
         return asset
 
     def open_rows(self, name: str) -> int:
-        """How many rows an asset with a budget has; 0 for any other. From any thread."""
+        """Return the number of rows of an asset with a budget; 0 for any other. Any thread may call it."""
         asset = self.mine.get(name)
         return asset.open.rows if asset is not None and asset.open is not None else 0
 
     def room_for(self, name: str, size_bytes: int) -> int:
-        """How many bytes are left when the peer has placed `size_bytes` more here under `name`.
+        """Return the number of bytes that the peer may still place here after `size_bytes` more under `name`.
 
         Raises:
-            ValueRefused: it may not.
+            ValueRefused: these do not fit.
         """
         others = sum(item.held_bytes for item in self.received.values() if item.info.name != name)
         limit = self._settings.max_received_bytes
@@ -291,20 +296,20 @@ class Catalogue:
         return limit - others - size_bytes
 
     async def wait_for(self, name: str, revision: int) -> None:
-        """Return once the peer shares or has given an object of that name, in that revision or a later."""
+        """Wait until the peer shares or has given an object of this name, in this revision or a later one."""
         while self._latest(name) < revision:
             self._changed.clear()
             await self._changed.wait()
 
     def _latest(self, name: str) -> int:
-        """The revision of what the peer shares or has given under a name; -1: nothing."""
+        """Return the latest revision that the peer shares or has given under a name; -1 if there is none."""
         shared, given = self.peer.get(name), self.received.get(name)
         return max(
             shared.revision if shared is not None else -1, given.info.revision if given is not None else -1
         )
 
     def receive(self, received: Received) -> None:
-        """Keep what the peer gave."""
+        """Keep an object that the peer gave, in place of an earlier one of the same name."""
         before = self.received.get(received.info.name)
         self.received[received.info.name] = received
         received.held.title, received.held.size_bytes = received.info.name, received.held_bytes
@@ -315,7 +320,7 @@ class Catalogue:
         self._sink.changed()
 
     async def fetch_mock(self, info: AssetInfo, limit_bytes: int) -> memoryview:
-        """The encoded mock of an asset of the peer's. Raises AssetNotFound, TransferFailed, …"""
+        """Fetch the encoded mock of an asset of the peer's. Raises AssetNotFound, TransferFailed, …"""
         assert self._link is not None
         query = pb.MockQuery(name=info.name, revision=info.revision)
         offer = await self._link.rpc.call(query, pb.TransferOffer)
@@ -358,7 +363,7 @@ def _mock_of(name: str) -> str:
 
 
 def _let_go(asset: Mine) -> None:
-    """It is offered no longer."""
+    """Stop holding the content and mock of an asset for the peer."""
     asset.content.held.let_go(OFFERED)
     if asset.mock is not None:
         asset.mock.held.let_go(OFFERED)

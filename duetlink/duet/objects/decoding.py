@@ -1,9 +1,9 @@
-"""Decoding what a peer has made and nobody here has asked for: gifts, what its steps and functions gave, and
-at an owner the mocks of what it shares.
+"""Decodes values that the peer made and that this side has not asked for: gifts, results of its programs and
+functions, and, at an owner, the mocks of what it shares.
 
-A flat value (`data/values/flat.py`) is decoded here and now. Any other is first decoded, and used, in a room
-of its own: a body that ends or occupies the process that reads it ends that one, which has seen no other
-value. Only what it survives is decoded in this process, from the same bytes.
+A flat value (`data/values/flat.py`) is decoded in this process at once. Any other value is first decoded and
+used in a room of its own. A malicious body that crashes or blocks its reader then only ends that room, which
+has seen no other value. If the room survives, the same bytes are decoded in this process.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _ROOM_BYTES = 1 << 30
 
 
 class Decoding:
-    """Where values are tried. Methods belong to the loop thread."""
+    """Tries values in a room before this process decodes them. Methods run on the loop thread."""
 
     def __init__(self, memory_bytes: int) -> None:
-        """`memory_bytes`: what a process may take beside a value and its libraries."""
+        """`memory_bytes` is how much memory a room may use in addition to a value and its libraries."""
         self._limits = Limits(memory_bytes=memory_bytes, threads=1)
         self._room: Room | None = None  # that tries a value now
         self._is_closed = False
@@ -36,11 +36,12 @@ class Decoding:
         self._turn = asyncio.Lock()
 
     async def decode(self, body: memoryview, room: values.DecodeBudget) -> object:
-        """The value in `body`, made away from the loop. Arrays that came encoded take `room`.
+        """Decode `body` on another thread, after a trial in a room if it is not flat. Arrays that arrived
+        encoded draw on the budget `room`.
 
         Raises:
             MalformedValue, LimitExceeded, MissingLibrary: as `values.decode`.
-            ValueRefused: it has to be tried first, and no process for that can be started here.
+            ValueRefused: it has to be tried first, and no room can be started here.
         """
         left_bytes = room.left_bytes
         try:
@@ -52,8 +53,8 @@ class Decoding:
         return await asyncio.to_thread(values.decode, body, room=room)
 
     async def check(self, body: memoryview, room_bytes: int) -> None:
-        """Return once `body` may be decoded in this process, its encoded arrays within `room_bytes`. Raises
-        as `decode`.
+        """Return when `body` may be decoded in this process, with its encoded arrays within `room_bytes`.
+        Raises as `decode`.
         """
         try:
             await asyncio.to_thread(values.decode, body, room=values.DecodeBudget(room_bytes), only_flat=True)
@@ -62,7 +63,7 @@ class Decoding:
                 await self._try(body, room_bytes)
 
     def for_threads(self) -> Callable[[bytes], object]:
-        """What decodes a body like `decode`, from any thread but the loop's, and raises the same."""
+        """Return a blocking `decode(body)` for any thread except the loop's. It raises as `decode`."""
         loop = asyncio.get_running_loop()
 
         def decode(body: bytes) -> object:
@@ -77,7 +78,7 @@ class Decoding:
         return decode
 
     async def close(self) -> None:
-        """End what is tried. It raises ValueRefused, as does what comes later."""
+        """End the trial that runs. It and all later ones raise ValueRefused."""
         self._is_closed = True
         if self._room is not None:
             self._room.kill("this duet is closed")
@@ -85,7 +86,7 @@ class Decoding:
             pass
 
     async def _try(self, body: memoryview, room_bytes: int) -> None:
-        """Return when a process has survived to decode and use this."""
+        """Return after a room has decoded and used the body without ending."""
         needed = await asyncio.to_thread(values.libraries, body)
         asked = json.dumps({"size_bytes": len(body), "room_bytes": room_bytes}).encode()
         timeout_s = _TIMEOUT_S + len(body) * _TIMEOUT_S_PER_BYTE
@@ -109,7 +110,7 @@ class Decoding:
             await room.close()
 
     async def _started(self, needed: frozenset[str]) -> Room:
-        """A process that has these libraries, as far as they are installed."""
+        """Start a room with these libraries, as far as they are installed."""
         self._raise_closed()
         try:
             self._room = await Room.start(self._limits, handler="decode", libraries=sorted(needed))

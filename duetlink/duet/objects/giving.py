@@ -1,4 +1,4 @@
-"""Loop side of `send`: gives an object to the peer, takes what the peer gives."""
+"""The loop thread's side of `send`: gives objects to the peer, and receives what the peer gives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DELIVERY_TIMEOUT_S = 7 * 24 * 3600.0
 
 @dataclass(slots=True)
 class Gift:
-    """One object on its way to the peer."""
+    """One object that is given to the peer."""
 
     info: AssetInfo
     content: Content
@@ -54,16 +54,16 @@ class Giving:
         link.rpc.handle(pb.Delivery, self._take)
 
     def prepare(self, offer: Offer) -> Gift:
-        """A gift of the next revision of its name."""
+        """Return a gift with the next revision of its name."""
         return Gift(self._catalogue.describe(offer), offer.content)
 
     async def give(self, gift: Gift) -> None:
-        """Return when the peer has the object. If cancelled, the peer is told and keeps nothing.
+        """Send the object; return when the peer has it. A cancel notifies the peer, which keeps nothing.
 
         Raises:
             TransferCancelled: by either side.
-            ValueRefused: the peer does not take that much.
-            AuditUnavailable: it could not be put down that it leaves.
+            ValueRefused: the peer does not accept that much.
+            AuditUnavailable: it could not be recorded that it leaves.
             LinkClosed, AssetChanged, TransferFailed.
         """
         link = self._link
@@ -121,7 +121,9 @@ class Giving:
 
 
 def _follow(gift: Gift, scope: Scope, transfer: Transfer) -> None:
-    """Let the gift have its transfer; where that is cancelled, `scope` ends, whatever the peer says."""
+    """Connect the gift with its transfer. If the transfer is cancelled, `scope` ends, whatever the peer
+    replies.
+    """
     gift.transfer = transfer
     transfer.origin = gift
 

@@ -1,4 +1,4 @@
-"""What a function prints while it runs at its owner, and how far it is: what is kept of it, either side."""
+"""The output and progress of a function that runs at its owner, as both sides keep it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _MAX_LINE = 2_000  # characters
 
 
 class JobLog:
-    """Lines and progress of one function. Whoever says them is not trusted. The loop thread writes."""
+    """The lines and the progress of one function. They come from the peer's code, so they are not trusted.
+    Written on the loop thread only.
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -22,7 +24,7 @@ class JobLog:
         self._left = MOST_CHARACTERS
 
     def add(self, lines: Iterable[str]) -> None:
-        """Keep these, as far as there is room."""
+        """Keep these lines, up to the limits."""
         for line in lines:
             if self._left <= 0:
                 return
@@ -34,13 +36,13 @@ class JobLog:
             self.lines.append(line[:_MAX_LINE])
 
     def tell(self, fraction: object) -> None:
-        """It is so far; what is no such number is ignored."""
+        """Set the progress; anything but a number from 0 to 1 is ignored."""
         if isinstance(fraction, (int, float)) and 0 <= fraction <= 1:
             self.fraction = float(fraction)
 
 
 class LogLines(tuple[str, ...]):
-    """Lines as they may be printed, each alone or all together: control characters are escapes."""
+    """Log lines that are safe to print, alone or together: control characters are escaped."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What is kept of an asset for the kernel after this one, and who keeps it."""
+"""The record of an asset that survives a restart, and the interface that saves it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from duetlink.duet.objects.asset import AssetInfo, Content
 
 @dataclass(frozen=True, slots=True)
 class KeptAsset:
-    """An asset of an earlier kernel, without its content. Its revision goes on when the very same content is
-    shared again.
+    """An asset of an earlier kernel, without its content. Its revision continues if exactly the same content
+    is shared again.
     """
 
     info: AssetInfo
@@ -18,20 +18,22 @@ class KeptAsset:
     shared: bool  # False: only its number is kept, so that no other content gets it
 
     async def is_of(self, content: Content) -> bool:
-        """Whether that is the content that it had."""
+        """Return True if `content` has the same fingerprint as the asset had."""
         return bool(self.fingerprint) and (await content.outgoing()).fingerprint.hex() == self.fingerprint
 
 
 class AssetPersistence:
-    """What the catalogue asks of whatever brings shared objects back after a restart. This one keeps nothing.
-    Methods belong to the loop thread.
+    """Saves nothing: the base of `Persistence`, with the part that the catalogue uses. Methods run on the
+    loop thread.
     """
 
     async def shared(self, info: AssetInfo, content: Content) -> None:
-        """An asset is to be offered. Raises StateUnavailable: it must not be."""
+        """Save an asset before it is offered. Raises StateUnavailable: it must not be offered."""
 
     def unshared(self, info: AssetInfo) -> None:
-        """A revision is offered no longer."""
+        """Save that a revision is no longer offered."""
 
     async def written(self, *, sync: bool = True) -> None:
-        """Return when all of it is written, with `sync` on the disk. Raises StateUnavailable."""
+        """Return when all changes are written; with `sync`, when they are on the disk. Raises
+        StateUnavailable.
+        """

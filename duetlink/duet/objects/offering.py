@@ -1,4 +1,6 @@
-"""Objects made ready to be shared or given, on the thread that does so: encoded, with a mock, with marks."""
+"""Prepares objects to be shared or given, on the caller's thread: encodes them, makes the mock, reads the
+`lossy` mark.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ MARK = "gradient"  # as `lossy` has it
 
 
 class Offering:
-    """Of one duet. Any thread may call."""
+    """Prepares the offers of one duet. Any thread may call its methods."""
 
     def __init__(self, reading: Executor) -> None:
         self._gradients = Gradients()
@@ -32,10 +34,10 @@ class Offering:
     def mark(
         self, lossy: str | GradientCompressor | None, name: str, compression: Compression
     ) -> Lossy | None:
-        """What `lossy` means for the object `name`.
+        """Translate the argument `lossy` for the object `name`; None if it is None.
 
         Raises:
-            SettingError: it means nothing, or `compression` forbids it. UnknownCodec.
+            SettingError: it has no meaning, or `compression` forbids it. UnknownCodec.
         """
         if lossy is None:
             return None
@@ -53,7 +55,7 @@ class Offering:
         mock: object = None,
         budget: Budget | None = None,
     ) -> Offer:
-        """What of `obj` is to leave, and of its mock; their fingerprints are under way.
+        """Encode `obj` and its mock; their fingerprints are being computed when this returns.
 
         Raises:
             UnsupportedValue: objects of this type cannot travel.
@@ -74,7 +76,7 @@ class Offering:
         return content
 
     def _mock(self, obj: object, mock: object, name: str) -> tuple[Content, str]:
-        """What the peer works with in place of `obj`, and how it was made."""
+        """Return the encoded mock of `obj`, and how it was made, in words."""
         from duetlink.compute.mocks import Mock, check, describe, make
 
         if (isinstance(mock, str) and mock == "auto") or isinstance(mock, Mock):
@@ -85,8 +87,10 @@ class Offering:
 
 
 class Gradients:
-    """The compressor behind `lossy="gradient"`: the one that `duet.compression` says at the time. What the
-    one before has left out goes over to the next: a change of settings loses nothing. Any thread may call.
+    """The compressor that `lossy="gradient"` refers to, as `duet.compression` selects it now.
+
+    When the settings change, the new compressor takes over the rest that the old one has left out, so that
+    nothing is lost. Any thread may call its methods.
     """
 
     def __init__(self) -> None:
@@ -95,7 +99,7 @@ class Gradients:
         self._compressor: GradientCompressor | None = None
 
     def by(self, compression: Compression) -> GradientCompressor:
-        """The compressor that the settings say, with all that is still to be delivered.
+        """Return the compressor that the settings select, with all that is still to be delivered.
 
         Raises:
             UnknownCodec: the settings name a codec that is not installed here.
@@ -111,7 +115,7 @@ class Gradients:
 
 
 def _continued(before: GradientCompressor | None, after: GradientCompressor) -> GradientCompressor:
-    """`after`, which remembers of `before` what it has a place for."""
+    """Return `after` with as much of `before`'s memory as it has slots for."""
     if before is not None:
         kept = (EPOCH, STEP, *after.slots)
         state = before.state_dict()

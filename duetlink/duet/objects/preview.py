@@ -1,4 +1,4 @@
-"""A few lines of an object, for the person who decides whether it may leave. Stays on this side."""
+"""A short text of an object, for the person who decides whether it may leave. It stays on this side."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _DECIMAL_BITS = 2_000  # 602 digits: fewer than the 640 that Python writes under
 
 
 def preview_text(obj: object, longest: int = _LONGEST) -> str:
-    """`repr` of `obj`, which libraries shorten themselves; of builtin containers, the beginning. At most
-    `longest` characters, and as many of escapes: for what in it would be a command to a terminal, or move
-    others. It never raises: what cannot be shown says so.
+    """Return the `repr` of `obj`; libraries shorten theirs, builtin containers are cut here.
+
+    At most `longest` characters, plus escapes for control and direction characters. Never raises: an object
+    that cannot be shown gives a text that says so.
     """
     try:
         text = _brief.repr(obj) if isinstance(obj, _BUILTINS) else repr(obj)
@@ -28,7 +29,7 @@ def preview_text(obj: object, longest: int = _LONGEST) -> str:
 
 
 def preview_of(content: Content) -> str:
-    """The beginning of what would leave, as text. Raises what decoding it raises."""
+    """Return the beginning of what would leave, as text. Raises what decoding raises."""
     shown = content.look()
     if shown is None:
         return f"not shown: it has {size_text(content.size_bytes)}, and its original is gone"
@@ -36,7 +37,9 @@ def preview_of(content: Content) -> str:
 
 
 class _Brief(reprlib.Repr):
-    """Long integers in hexadecimal: decimals take time by the square, and Python refuses many."""
+    """Shortens builtin containers. Long integers are shown in hexadecimal, since converting to decimal takes
+    quadratic time and Python refuses long ones.
+    """
 
     def repr_int(self, x: int, level: int) -> str:
         if x.bit_length() <= _DECIMAL_BITS:

@@ -1,4 +1,4 @@
-"""How a program travels: with the message where it is small, else fetched by the other side."""
+"""The transport of a program: in the message if it is small, else by a transfer that the receiver fetches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _INLINE_BYTES = 256 * 1024
 
 @contextlib.asynccontextmanager
 async def offered(link: Link, program: Program) -> AsyncIterator[pb.ProgramBody]:
-    """The message that has it. What the peer has not fetched when the block ends is taken back."""
+    """Yield the message that carries the program. When the block ends, an offer that was not fetched is
+    withdrawn.
+    """
     segments = program.segments
     size_bytes = sum(map(len, segments))
     if size_bytes <= _INLINE_BYTES:
@@ -34,11 +36,11 @@ async def offered(link: Link, program: Program) -> AsyncIterator[pb.ProgramBody]
 
 
 async def received(link: Link, sent: pb.ProgramBody, limit_bytes: int) -> memoryview:
-    """What a message has of a program, which may be anything.
+    """Return the bytes of a program that a message carries or offers. They are not checked.
 
     Raises:
-        RemoteProtocolError, LimitExceeded: it is none, or too large.
-        TransferFailed: it has not come.
+        RemoteProtocolError, LimitExceeded: it is malformed or too large.
+        TransferFailed: it has not arrived.
     """
     which = sent.WhichOneof("body")
     if which == "offer":

@@ -13,17 +13,19 @@ _PAUSED = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{postfix}]"
 
 
 class Progress:
-    """Draws one transfer with tqdm. Use on the thread that waits: output belongs to its cell."""
+    """Draws one transfer with tqdm. Used on the thread that waits for it, so that the output belongs to its
+    cell.
+    """
 
     def __init__(self, name: str, peer: str) -> None:
-        """Of the object with this name, to or from a peer of that name."""
+        """`name` is the object's name, `peer` the peer's."""
         self._name = name
         self._peer = peer
         self._bar: Any = None
         self._paused_s = 0.0  # of the transfer's pauses: the bar's clock leaves those out that it has seen
 
     def show(self, transfer: Transfer | None) -> None:
-        """Draw `transfer` as it is now; nothing before it takes long."""
+        """Draw `transfer` as it is now, if it takes long enough for a bar."""
         if transfer is None:
             return
         status = transfer.status()
@@ -48,7 +50,7 @@ class Progress:
             self.close()
 
     def _paused_by(self, status: TransferStatus) -> str:
-        """Who keeps it back; empty: nobody."""
+        """Return who has paused it; empty if it is not paused."""
         who = (["you"] if status.paused_here else []) + ([self._peer] if status.paused_there else [])
         return " and ".join(who)
 

@@ -1,8 +1,7 @@
-"""Loop side of the audit log: puts down what happens, in the order in which it happened.
+"""The loop thread's side of the audit log: records events in the order in which they happened.
 
-The file is written on a thread of its own, which all duets share, since a disk may take a hundred
-milliseconds now and then. All that waits when it gets there is written in one go, so that fifty requests at
-once cost one trip to the disk.
+One thread for all duets writes the files, since a disk may take a hundred milliseconds now and then. It
+writes all waiting entries at once, so that fifty simultaneous requests cost one sync of the disk.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class _Batch:
 
 
 class Recorder:
-    """The log of one duet. Methods belong to the loop thread; without a log they do nothing."""
+    """The writer of one duet's log. Methods run on the loop thread; without a log they do nothing."""
 
     def __init__(self, log: AuditLog | None) -> None:
         self.log = log
@@ -62,28 +61,30 @@ class Recorder:
         self._reserve: Reserve | None = None  # from the first entry to the last
 
     def met(self, peer: str) -> None:
-        """From here on entries name this peer."""
+        """Name this peer in all later entries."""
         self._peer = peer
 
     async def record(self, *entries: Entry, sync: bool = True) -> None:
         """Return when the entries are written; with `sync`, when they and all before them are on the disk.
 
-        If cancelled, they are written all the same.
+        A cancelled call still writes them.
 
         Raises:
-            AuditUnavailable: they are not written, or not surely; what they tell must not happen.
+            AuditUnavailable: not written, or not certainly; the event that they record must not happen.
         """
         if self.log is not None:
             await self._put(entries, sync)
 
     def note(self, entry: Entry) -> None:
-        """Put down what has happened already; where that fails, `failure` and Python's log tell."""
+        """Record something that has already happened. A failure only shows in `failure` and in
+        Python's log.
+        """
         if self.log is not None and not self._closed:
             self._put((entry,), sync=False).add_done_callback(_look)
 
     async def let_out(self, *entries: Entry, transfer: Transfer | None) -> None:
-        """Record that an object leaves, which the last entry tells; and when its transfer has ended, how much
-        of it has left. Without a transfer all of it is in the message that follows.
+        """Record that an object leaves, which the last entry says; when its transfer has ended, also record
+        how much left. Without a transfer, all of it is in the message that follows.
 
         Raises:
             AuditUnavailable: as `record`.
@@ -98,7 +99,7 @@ class Recorder:
         self._follow(transfer, entries[-1])
 
     def taken_back(self, release: Entry) -> None:
-        """What rode along in a message has not left: that is not sent."""
+        """Record that an object that was in a message has not left, because the message was not sent."""
         self.note(dataclasses.replace(release, state=CANCELLED, left_bytes=0))
 
     def _follow(self, transfer: Transfer | None, begun: Entry) -> None:
@@ -113,7 +114,9 @@ class Recorder:
         self.note(dataclasses.replace(begun, state=transfer.state, left_bytes=left_bytes, path=transfer.path))
 
     def settle(self) -> None:
-        """Return when all that was put down by now is written, or cannot be. From any other thread."""
+        """Wait until all entries so far are written or have failed, at most 5 s. For any thread except the
+        loop's.
+        """
         if not self._begun or _errands.runs_here():
             return
         written = self._last
@@ -123,7 +126,7 @@ class Recorder:
         written.wait(_SETTLE_TIMEOUT_S)
 
     def close(self) -> None:
-        """Write what waits. What comes later is not written. Safe to call twice."""
+        """Write what is waiting; ignore later entries. Safe to call twice."""
         if self._begun and not self._closed:
             _errands.put(self._end)
             _errands.end()
@@ -150,7 +153,7 @@ class Recorder:
     # -- on the thread ---------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Write all that waits; nothing where an earlier call has."""
+        """Write all waiting entries; an earlier call may have written them already."""
         batches: list[_Batch] = []
         with contextlib.suppress(queue.Empty):
             while True:
@@ -190,7 +193,7 @@ class Recorder:
 
 
 def described(kind: str, info: AssetInfo, **fields: Any) -> Entry:
-    """An entry about an object, with what may be told of it."""
+    """Return an entry about an object, with the fields of its description that the log may hold."""
     return Entry(
         kind=kind,
         name=info.name,
@@ -210,8 +213,8 @@ def leaving(
     transfer: Transfer | None,
     request: int | None = None,
 ) -> Entry:
-    """An entry about an object that leaves by an offer: it is put down before the offer goes out. Without a
-    `transfer`, all of it is in there.
+    """Return an entry about an object that leaves by an offer, to be recorded before the offer goes out.
+    Without a `transfer`, the offer contains all of it.
     """
     begun = described(kind, info, fingerprint=outgoing.fingerprint.hex(), request=request)
     if transfer is None:

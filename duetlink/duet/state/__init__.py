@@ -1,7 +1,23 @@
-"""What `launch(resume=…)` keeps on the owner's disk: descriptions, policies, requests, grants. No content of
-assets; of a request that waits for a run, what the peer has sent with it.
+"""The state that `launch(resume=…)` keeps on the owner's disk, so that another kernel can continue the duet.
 
-One directory for each name: a SQLite file of small JSON records, a file of bytes for each such request, the
-lock of the kernel that uses it, and the ledger of the private statistics. `State` hears of each change where
-it happens; what must not be lost waits until it is on the disk.
+| noun | meaning |
+|---|---|
+| state | what is kept under one name: descriptions, policies with their usage, requests, a person's grants |
+| record | one JSON text in the state's SQLite file, under a kind and a key, with a digest |
+| work | the bytes from which the job of one pending request can be run; a file of its own |
+| lock | lets one kernel at a time use a state |
+| contents | all records of a state, read and checked to fit together |
+| ledger | what private statistics have cost; kept in the same directory |
+
+The content of an asset is never kept. An example, of one name, `launch(resume="study")`:
+
+    study/state.sqlite     ('asset', '["ages"]')   -> {"info": {"name": "ages", "revision": 2, ...}, ...}
+                           ('grant', '["ann","ages",2]') -> 7
+                           ('request', '[7]')      -> {"number": 7, "state": "approved", ...}
+    study/work/8           the program of request 8, which waits for an answer
+    study/privacy.jsonl    the ledger
+    study/lock             held by the kernel that runs; study/in-use-by names its process
+
+`State` is called at each change. A caller for which a change must not be lost awaits `written`, which returns
+when it is on the disk.
 """

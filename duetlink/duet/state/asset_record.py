@@ -1,4 +1,4 @@
-"""What is known of an object without its content, as JSON: of an asset, or of a result that was asked for."""
+"""The JSON record of an object's description: of an asset, or of a result that was asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_CODE = 20_000  # characters; the digest is of all of it
 
 
 class _Made(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `Lineage`."""
+    """The record of a `Lineage`."""
 
     assets: tuple[tuple[str, int], ...]
     operations: tuple[str, ...]
@@ -28,7 +28,7 @@ class _Made(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class InfoRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An `AssetInfo`, all but its budget, which the ledger knows."""
+    """The record of an `AssetInfo`, except its budget, which is in the ledger."""
 
     name: str
     revision: Whole
@@ -56,7 +56,7 @@ class InfoRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AssetRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `KeptAsset`."""
+    """The record of a `KeptAsset`."""
 
     info: InfoRecord
     fingerprint: str
@@ -72,7 +72,7 @@ def asset_to_json(asset: KeptAsset) -> dict[str, Any]:
 
 
 def asset_from_json(record: object) -> KeptAsset:
-    """Raises ValueError."""
+    """Read a record. Raises ValueError."""
     found = msgspec.convert(record, AssetRecord)
     return KeptAsset(found.info.info(), found.fingerprint, found.shared)
 

@@ -1,4 +1,4 @@
-"""All that a state holds, read from its records."""
+"""All that a state holds, read from its records and checked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _PolicyRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class Contents:
-    """What the kernel before has left. Requests are in the order of their numbers."""
+    """The contents of a state, as an earlier kernel left them. Requests are ordered by number."""
 
     assets: dict[str, KeptAsset] = field(default_factory=dict)
     policies: tuple[Policy, ...] = ()
@@ -43,7 +43,7 @@ class Contents:
 
     @classmethod
     def parse(cls, found: Mapping[Key, str]) -> Self:
-        """Raises ValueError for records that were not written like this, or do not fit together."""
+        """Read all records. Raises ValueError if a record is malformed or they do not fit together."""
         kinds: dict[str, dict[Key, Any]] = {kind: {} for kind in (ASSET, POLICY, ORDER, REQUEST, GRANT)}
         for key, text in found.items():
             if key[0] not in kinds:
@@ -87,7 +87,7 @@ class Contents:
                 self.grants[peer, name, revision] = number
 
     def outdated(self) -> list[Incoming]:
-        """Requests that are no longer kept: answered long ago, and not granted."""
+        """Return the requests that need not be kept: answered long ago, and without a grant."""
         if not self.requests:
             return []
         first, granted = self.requests[-1].number - HISTORY + 1, set(self.grants.values())
@@ -100,7 +100,7 @@ class Contents:
 
 @contextmanager
 def _about(key: Key) -> Iterator[None]:
-    """Say of a ValueError in the block which record it is about."""
+    """Name the record in a ValueError that the block raises."""
     try:
         yield
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Where a state lies, and the lock that lets one kernel at a time use it."""
+"""The directory of a state, and the lock that lets one kernel at a time use it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOCK_TIMEOUT_S = 0.3  # so that a launch is not refused because somebody looks 
 
 
 def check_name(name: object) -> str:
-    """Raises SettingError for what cannot be the name of a state."""
+    """Return the name. Raises SettingError if it cannot be the name of a state."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise SettingError(
             f"{name!r} cannot be the name under which a duet is kept: that has 1 to 64 letters, digits and "
@@ -41,7 +41,7 @@ class _Holder(msgspec.Struct, frozen=True):
 
 
 class StateDirectory:
-    """The directory of one name, which only its owner may read."""
+    """The directory of one state, which only its owner may read."""
 
     def __init__(self, states: Path, name: str) -> None:
         self.name = check_name(name)
@@ -55,10 +55,10 @@ class StateDirectory:
         )
 
     def exists(self) -> bool:
-        """Whether a state was begun here.
+        """Return True if a state was begun here.
 
         Raises:
-            StateBroken: it was, and what it consists of is missing.
+            StateBroken: one was, but its file is missing.
         """
         if self.file.exists():
             return True
@@ -75,10 +75,10 @@ class StateDirectory:
         return False
 
     def hold(self) -> None:
-        """Let no other kernel use it until `release`.
+        """Lock it against other kernels until `release`.
 
         Raises:
-            StateInUse: another one does.
+            StateInUse: another kernel uses it.
             StateUnavailable: the directory cannot be made or written to.
         """
         try:
@@ -97,14 +97,14 @@ class StateDirectory:
             raise unavailable(self.directory, error) from error
 
     def release(self) -> None:
-        """Safe to call twice."""
+        """Unlock it. Safe to call twice."""
         if self._lock.is_locked:
             with contextlib.suppress(OSError):
                 (self.directory / _HOLDER).unlink(missing_ok=True)
             self._lock.release()
 
     def holder(self) -> str:
-        """Which process uses it, in words; empty where nobody does, or it cannot be told."""
+        """Return the process that uses it, in words; empty if none does or it is not known."""
         try:
             holder = json_.read((self.directory / _HOLDER).read_bytes(), _Holder)
         except (OSError, ValueError):
@@ -115,7 +115,7 @@ class StateDirectory:
         return f"{this}{holder.process}"
 
     def is_held(self) -> bool:
-        """Whether a kernel uses it now."""
+        """Return True if a kernel uses it now."""
         if not (self.directory / _LOCK).exists():
             return False
         try:
@@ -125,7 +125,7 @@ class StateDirectory:
             return True
 
     def remove(self) -> None:
-        """Delete all of it, for ever. Raises StateInUse, StateUnavailable."""
+        """Delete the state for ever. Raises StateInUse, StateUnavailable."""
         self.hold()
         aside = self.directory.with_name(f"{_FORGOTTEN}{os.getpid()}-{self.name}")
         try:
@@ -140,14 +140,14 @@ class StateDirectory:
         shutil.rmtree(aside, ignore_errors=True)
 
     def _sign(self) -> None:
-        """Say who holds it. Not in the lock file: whoever tries to lock that one empties it."""
+        """Write who holds the lock, to a file of its own: trying to lock the lock file empties it."""
         fd = os.open(self.directory / _HOLDER, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(json_.dump({"process": os.getpid(), "host": socket.gethostname()}))
 
 
 def places(states: Path) -> list[StateDirectory]:
-    """Those where a state may be, by name."""
+    """Return the directories that may hold a state, by name."""
     try:
         names = sorted(path.name for path in states.iterdir() if path.is_dir())
     except OSError:
@@ -156,7 +156,7 @@ def places(states: Path) -> list[StateDirectory]:
 
 
 def unavailable(path: Path, error: Exception) -> StateUnavailable:
-    """The error that says what to do."""
+    """Return the error for a path that cannot be read or written; its text says what to do."""
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return StateUnavailable(
         f"what resume keeps in {path} cannot be read or written ({words}); nothing that has to be remembered "

@@ -1,7 +1,8 @@
-"""The file of a state: SQLite, each record with a digest, so that damage within a page is found as well.
+"""The SQLite file of a state. Each record has a digest, so that damage within a page is found as well.
 
-A transaction that `write` has synced survives a power cut; one that it has not survives the process. The WAL
-is taken up by SQLite when the file is opened again: what was torn at its end was never said to be written.
+A transaction that `write` has synced survives a power cut; one that it has not synced survives the end of the
+process. SQLite recovers the WAL when the file is opened again; a transaction torn at its end was never
+reported as written.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _ELSEWHERE = {
 
 
 class StateFile:
-    """An open file. It may be handed to another thread, not used by two at once."""
+    """An open state file. It may be handed to another thread, but not used by two threads at once."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -54,7 +55,7 @@ class StateFile:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """A new file without records, there completely or not at all. Raises StateUnavailable."""
+        """Create a file without records, atomically. Raises StateUnavailable."""
         new = path.with_name(path.name + ".new")
         try:
             for left in (new, new.with_name(new.name + "-journal")):  # by a kernel that ended in here
@@ -73,10 +74,10 @@ class StateFile:
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """A file that is there.
+        """Open an existing file.
 
         Raises:
-            StateBroken: it is damaged, is none of a state, or a newer version wrote it.
+            StateBroken: it is damaged, is no state file, or a newer version wrote it.
             StateUnavailable: it cannot be read.
         """
         try:
@@ -101,7 +102,7 @@ class StateFile:
         return file
 
     def read(self) -> dict[Key, str]:
-        """All records. Raises StateBroken, StateUnavailable."""
+        """Return all records. Raises StateBroken, StateUnavailable."""
         try:
             rows = self._connection.execute("SELECT kind, key, value, digest FROM records").fetchall()
         except sqlite3.Error as error:
@@ -118,11 +119,11 @@ class StateFile:
         return found
 
     def write(self, changes: Mapping[Key, str | None], *, sync: bool) -> None:
-        """Put or (None) take out records, all or none. With `sync` they are on the disk when this returns,
-        and so is what was written before.
+        """Put records, or remove those whose value is None, in one transaction. With `sync`, these and all
+        earlier ones are on the disk when this returns.
 
         Raises:
-            StateUnavailable: they are not written, or not surely.
+            StateUnavailable: they are not written, or not certainly.
         """
         connection = self._connection
         try:
@@ -173,7 +174,7 @@ class StateFile:
 
 
 def broken(path: Path, what: str) -> StateBroken:
-    """The error that says what to do."""
+    """Return the error for a damaged state; its text says what to do."""
     return StateBroken(
         f"the kept state {path} is damaged: {what}. Nothing was changed. Bring back a copy of its directory, "
         f"or begin anew with: duetlink state forget {path.parent.name}"
@@ -194,7 +195,7 @@ def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
 
 
 def _failure(path: Path, error: sqlite3.Error) -> StateBroken | StateUnavailable:
-    """A file that cannot be had is not a damaged one."""
+    """Return the error for an SQLite failure. A file that cannot be accessed is not a damaged one."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     if code & 0xFF in _ELSEWHERE and code != sqlite3.SQLITE_IOERR_SHORT_READ:
         return unavailable(path, error)

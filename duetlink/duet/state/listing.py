@@ -1,4 +1,4 @@
-"""What is kept, for a person at a terminal: every name, and what one of them holds."""
+"""Tables of what is kept, for the command `duetlink state`: all names, or the contents of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _SHOWN = 100  # requests, the latest ones
 
 
 def contents_of(place: StateDirectory) -> Contents:
-    """What it holds now, also while a kernel uses it. Raises StateBroken, StateUnavailable: there is none."""
+    """Return the present contents, also while a kernel uses the state. Raises StateBroken, StateUnavailable:
+    there is none.
+    """
     if not place.exists():
         raise StateUnavailable(
             f"nothing is kept under the name {place.name!r} in {place.directory.parent}; see `duetlink state "
@@ -33,7 +35,7 @@ def contents_of(place: StateDirectory) -> Contents:
 
 
 def list_table(states: Path) -> Table:
-    """Every name, with what it holds in numbers."""
+    """Return a table with a row for each name, and how much it holds."""
     rows = []
     for place in places(states):
         try:
@@ -48,7 +50,7 @@ def list_table(states: Path) -> Table:
 
 
 def tables(place: StateDirectory) -> Sequence[Table]:
-    """What one name holds."""
+    """Return tables of the contents of one name."""
     contents = contents_of(place)
     return [_assets(contents), _policies(contents), _requests(contents), _grants(contents)]
 

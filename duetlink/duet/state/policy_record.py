@@ -1,5 +1,5 @@
-"""A policy, and what it has let out, as JSON. Fields that say nothing are not written, so that a later
-version may have more of them.
+"""The JSON records of a policy and its usage. Fields with default values are not written, so that a later
+version may have more fields.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from duetlink.errors import SettingError
 
 
 class _Used(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `Usage`."""
+    """The record of a `Usage`."""
 
     count: Whole
     size_bytes: Whole
@@ -27,7 +27,6 @@ class _Used(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def policy_to_json(policy: Policy) -> dict[str, Any]:
-    """What `policy_from_json` makes an equal policy of."""
     return {
         field.name: plain(value)
         for field in dataclasses.fields(policy)
@@ -36,7 +35,7 @@ def policy_to_json(policy: Policy) -> dict[str, Any]:
 
 
 def policy_from_json(record: object) -> Policy:
-    """Raises ValueError for what is not as `policy_to_json` writes this version's policies."""
+    """Read a policy that this version wrote. Raises ValueError for anything else."""
     fields = dict(msgspec.convert(record, dict[str, Any]))
     if unknown := fields.keys() - {field.name for field in dataclasses.fields(Policy)}:
         raise ValueError(f"it has unknown fields: {', '.join(sorted(unknown))[:200]}")
@@ -61,13 +60,13 @@ def usage_to_json(usage: Usage) -> dict[str, Any]:
 
 
 def usage_from_json(record: object) -> Usage:
-    """Raises ValueError."""
+    """Read a record. Raises ValueError."""
     found = msgspec.convert(record, _Used)
     return Usage(found.count, found.size_bytes, found.elements, deque(map(moment, found.moments)))
 
 
 def moment(text: str) -> datetime.datetime:
-    """A moment as `isoformat` wrote it, with its time zone. Raises ValueError."""
+    """Read a time with time zone, in the format of `isoformat`. Raises ValueError."""
     found = datetime.datetime.fromisoformat(text)
     if found.tzinfo is None:
         raise ValueError("a moment without a time zone")

@@ -1,4 +1,6 @@
-"""The records of a state: each is JSON under a kind and a key, both in ASCII, whatever a name holds."""
+"""The records of a state: JSON texts under a kind and a key. All are ASCII, whatever characters a
+name has.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def dump(content: object) -> str:
 
 
 def load(text: str) -> Any:
-    """Raises ValueError."""
+    """Parse a record. Raises ValueError."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""A request of the peer's, as JSON: who asked for what, why, and what was answered. Not who waits for it."""
+"""The JSON record of a request: who asked for what and why, and the answer. Its askers are not kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOMENTS = ("arrived", "expires", "answered")
 
 
 class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An `Incoming`, without those who wait for it."""
+    """The record of an `Incoming`, without its askers."""
 
     number: Whole
     asset: InfoRecord
@@ -46,7 +46,7 @@ def request_to_json(request: Incoming) -> dict[str, Any]:
 
 
 def request_from_json(record: object) -> tuple[Incoming, bool]:
-    """The request, that nobody waits for, and whether it is for an asset. Raises ValueError."""
+    """Return the request, without askers, and True if it is for an asset. Raises ValueError."""
     found = msgspec.convert(record, _Request)
     fields: dict[str, Any] = {name: getattr(found, name) for name in _ALIKE}
     for name in _MOMENTS:
@@ -56,5 +56,7 @@ def request_from_json(record: object) -> tuple[Incoming, bool]:
 
 
 def is_of_asset(request: Incoming) -> bool:
-    """Whether it is for what is shared, as it is: what it is for is there again when that is shared again."""
+    """Return True if the request is for an asset itself, whose content exists again when it is
+    shared again.
+    """
     return request.asset.lineage is None

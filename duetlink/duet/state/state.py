@@ -1,4 +1,4 @@
-"""What one name of `launch(resume=…)` stands for, while a duet uses it."""
+"""The implementation of `Persistence` that writes to the disk, for `launch(resume=…)`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LAST_FINGERPRINTS_S = 5.0
 
 
 class State(Persistence):
-    """Holds the lock from `open` to `close`. Without its content, an asset waits to be shared again."""
+    """The state of one name while a duet uses it. Holds the lock from `open` to `close`."""
 
     def __init__(
         self,
@@ -72,14 +72,15 @@ class State(Persistence):
         grants: bool = True,
         work_limit_bytes: int = WORK_LIMIT_BYTES,
     ) -> Self:
-        """The state of that name, a new one where there is none. With `grants`, what a person has granted to
-        a peer holds for one that gives itself the same name. What requests need that wait for a run takes
-        up `work_limit_bytes` at most. Blocks.
+        """Open the state of that name, or create it. Blocks.
+
+        With `grants`, what a person granted to a peer also holds for a later peer with the same name. The
+        saved jobs of waiting requests take up at most `work_limit_bytes`.
 
         Raises:
-            SettingError: it cannot be called like this.
+            SettingError: the name cannot be used.
             StateInUse: another kernel uses it.
-            StateBroken: it is not as it was written.
+            StateBroken: it is damaged.
             StateUnavailable: it cannot be read or written.
         """
         place = StateDirectory(states, name)
@@ -111,7 +112,7 @@ class State(Persistence):
         return self._writer.failure
 
     async def restore(self, catalogue: Catalogue, inbox: Inbox) -> None:
-        """Put everything back where it was."""
+        """Load everything into the catalogue, the policies and the inbox."""
         assert self._contents is not None
         contents, self._contents = self._contents, None
         book = inbox.policies
@@ -231,7 +232,7 @@ class State(Persistence):
 
 
 def read(file: StateFile) -> Contents:
-    """Everything in it. Raises StateBroken, StateUnavailable."""
+    """Return the contents of the file. Raises StateBroken, StateUnavailable."""
     found = file.read()
     try:
         return Contents.parse(found)

@@ -1,8 +1,8 @@
-"""What pending requests need to be run after a restart: one file of bytes for each, beside the records.
+"""The files from which the jobs of pending requests can be run after a restart; one for each request.
 
-A file is there completely or not at all, and on the disk before the record of its request is: a pending
-request whose record is there has its work. It goes when the request has been answered, or with the next
-kernel that opens the state.
+A file is written atomically, and is on the disk before the record of its request: a pending request with a
+record has its work. It is removed after the request has been answered, or by the next kernel that opens the
+state.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _NEW = ".new"
 
 
 class Works:
-    """The directory. Its methods block; one thread at a time may write."""
+    """The directory of these files. Its methods block; one thread at a time may write."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def sizes(self) -> dict[int, int]:
-        """The bytes of each, by the number of its request, as far as a look at the files tells."""
+        """Return the size of each in bytes by the number of its request, from the directory listing."""
         found = {}
         with contextlib.suppress(OSError):
             for path in self._directory.iterdir():
@@ -41,7 +41,7 @@ class Works:
         return found
 
     def keep_only(self, numbers: Iterable[int]) -> None:
-        """Remove what belongs to none of these requests. What cannot be removed stays, and is no harm."""
+        """Remove the files of all other requests. A file that cannot be removed stays, and does no harm."""
         names = set(map(str, numbers))
         with contextlib.suppress(OSError):
             for path in self._directory.iterdir():
@@ -49,7 +49,7 @@ class Works:
                     path.unlink(missing_ok=True)
 
     def write(self, number: int, pieces: Pieces) -> None:
-        """Return when they are on the disk. Raises StateUnavailable."""
+        """Write a file; return when it is on the disk. Raises StateUnavailable."""
         path = self._path(number)
         new = path.with_name(path.name + _NEW)
         digest = hashlib.sha256()
@@ -68,7 +68,7 @@ class Works:
             raise unavailable(path, error) from error
 
     def read(self, number: int) -> bytes | None:
-        """All bytes of it; None where there are none, or others than were written."""
+        """Return the bytes of a work; None if there is no file or its digest is wrong."""
         try:
             content = self._path(number).read_bytes()
         except OSError:
@@ -77,7 +77,7 @@ class Works:
         return body if content[:_HEADER_BYTES] == _MAGIC + hashlib.sha256(body).digest() else None
 
     def remove(self, number: int) -> None:
-        """Without effect where it is not there. Raises StateUnavailable."""
+        """Remove a file, if it exists. Raises StateUnavailable."""
         path = self._path(number)
         try:
             path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Loop side of the file: changes are put into a queue, and written on a thread of its own in their order.
+"""Writes changes of a state on a thread of its own, in the order in which the loop thread queued them.
 
-All that waits when the thread gets there is one transaction. What could not be written is kept, and tried
-again together with what comes next.
+All changes that are waiting become one transaction. A change that could not be written is kept, and tried
+again with the next one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _StateBatch:
 
 
 class StateWriter:
-    """Owns the file from here on. `ended` is called on the thread, when the file is closed."""
+    """Owns the state file and its thread. `ended` is called on that thread after the file is closed."""
 
     def __init__(
         self, file: StateFile, ended: Callable[[], None] = lambda: None, works: Works | None = None
@@ -52,18 +52,18 @@ class StateWriter:
         self._thread.start()
 
     def put(self, changes: Mapping[Key, str | None], works: Mapping[int, Pieces | None] = {}) -> None:
-        """Write these records and works, or (None) take them out. After `close` nothing is written any more.
-        A work is on the disk before the records that come with it, and goes after them.
+        """Queue these records and works to be written, or (None) removed. A work is on the disk before the
+        records queued with it, and is removed after them. Ignored after `close`.
         """
         if not self._closing:
             self._waiting.put(_StateBatch(changes, works))
 
     async def written(self, *, sync: bool = True) -> None:
-        """Return when all that was put before is written; with `sync`, when it is on the disk. Otherwise it
-        survives the process, and a power cut may take it.
+        """Return when all that was queued before is written; with `sync`, when it is on the disk. Without it,
+        the changes survive the process, but maybe not a power cut.
 
         Raises:
-            StateUnavailable: it is not, or not surely. It is tried again with the next change.
+            StateUnavailable: they are not written, or not certainly. The next change tries again.
         """
         if self._closing:
             raise StateUnavailable("this duet is closed, and what it keeps is")
@@ -72,7 +72,7 @@ class StateWriter:
         await asyncio.wrap_future(written)
 
     async def close(self) -> None:
-        """Write what waits, close the file, end the thread. Safe to call twice."""
+        """Write what is queued, close the file, end the thread. Safe to call twice."""
         if not self._closing:
             self._closing = True
             self._waiting.put(None)
@@ -119,7 +119,7 @@ class StateWriter:
         self._tell(batches, failure)
 
     def _write_works(self) -> None:
-        """Those that are needed. A piece is held until then."""
+        """Write the queued works. Their bytes are kept in memory until then."""
         assert self._works is not None or not self._unwritten_works
         for number, pieces in list(self._unwritten_works.items()):
             if pieces is not None and self._works is not None:
