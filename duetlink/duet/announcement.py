@@ -26,7 +26,7 @@ def show_code(duet: Duet) -> None:
             duet.panel()
             return
     code = duet.code or ""
-    line = f"duet = duetlink.join('{code}')"  # so that it may be pasted between double quotes as well
+    line = f"duet = duetlink.join('{code}')"  # single quotes, so that it can be pasted between double quotes
     if code.startswith("duet1:"):
         after = "It answers with a text of its own: give that to duet.accept(…) here."
     else:

@@ -24,7 +24,7 @@ from duetlink.errors import AuditBroken, AuditUnavailable, SettingError
 ALL = "all"
 _SHOWN = 50  # entries, the latest ones
 _CSV_FIELDS = tuple(field.name for field in dataclasses.fields(Entry))
-_OWN = frozenset({OPENED, POLICY, SHARE, UNSHARE})  # what a side does by itself
+_OWN = frozenset({OPENED, POLICY, SHARE, UNSHARE})  # kinds that only this side can cause
 _HEADERS = ("#", "when", "what", "who", "object", "bytes", "by", "words", "path")
 
 
@@ -152,7 +152,8 @@ class Audit(Displayed):
         begin_bytes, path = 0, self._path()
         if self._session and self._wanted.session == self._session:
             first = next(read.entries(path, self._begin_bytes), None)
-            if first is not None and first[0].session == self._session:  # else the file is another one by now
+            # otherwise the file was replaced meanwhile
+            if first is not None and first[0].session == self._session:
                 begin_bytes = self._begin_bytes
         for entry, line in read.entries(path, begin_bytes):
             if self._wanted.wants(entry):

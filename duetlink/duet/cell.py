@@ -31,7 +31,7 @@ def current_run() -> Run | None:
     """Return the run that calls. None outside IPython, and if no cell calls, for example in a widget's
     callback.
     """
-    ipython = sys.modules.get("IPython")  # who runs in it has imported it
+    ipython = sys.modules.get("IPython")  # code that runs in IPython has imported it
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None:
         return None

@@ -8,7 +8,7 @@ import html
 
 from duetlink.base.wire.text import harmless_lines
 
-# nothing of a long line is out of sight, to the right
+# wrap long lines, so that nothing is hidden at the right
 _WRAPPED = "white-space:pre-wrap;overflow-wrap:anywhere"
 
 
@@ -32,7 +32,7 @@ class Code:
             from pygments.lexers import PythonLexer
         except ImportError:
             return f'<pre style="{_WRAPPED}">{html.escape(text)}</pre>'
-        # styles in each element: a class would need a style sheet, which notebooks strip
+        # inline styles: classes would need a style sheet, which notebooks strip
         style = HtmlFormatter(
             noclasses=True, nobackground=True, prestyles=f"font-family:monospace;{_WRAPPED}"
         )

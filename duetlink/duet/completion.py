@@ -97,7 +97,7 @@ def keys_behind(expression: str, variables: Mapping[str, Any]) -> list[str]:
 def _behind(expression: str, variables: Mapping[str, Any]) -> Any:
     try:
         return _found(ast.parse(expression, mode="eval").body, variables)
-    except Exception:  # of a library, for a column that it does not have: then nothing is offered
+    except Exception:  # from a library, for example for an unknown column: no completions
         return None
 
 

@@ -175,8 +175,8 @@ class SharedCompression(KnownAttributes, Displayed):
 class MadeDecision:
     """One decision of a tuner of either side. Rates are bytes of arrays per second."""
 
-    number: int  # of that side
-    side: str  # "here" or "peer": who sends
+    number: int  # counted by that side
+    side: str  # the sender: "here" or "peer"
     when: datetime.datetime
     name: str  # of the object
     path: str
@@ -220,7 +220,7 @@ class TuningView:
     def decisions(self) -> DecisionTable:
         """The latest decisions on both sides. Raises LinkClosed before a peer is connected."""
         tuning = self._link().tuning
-        # the sender's clock is not this side's: what the peer decided is dated by its arrival
+        # the clocks differ, so the peer's decisions get the time of their arrival
         offset_s = time.time() - time.monotonic()
         made = [_made("here", decision, decision.when_s + offset_s) for decision in tuning.mine]
         made += [_made("peer", decision, arrived_s + offset_s) for decision, arrived_s in tuning.theirs()]

@@ -16,7 +16,7 @@ from duetlink.base.wire.text import harmless
 from duetlink.errors import MissingLibrary
 
 MAX_CELL = 120  # characters
-MAX_ROWS = 60  # of a longer table the beginning and the end are shown
+MAX_ROWS = 60  # a longer table shows its beginning and its end
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Table:
     empty: str = "nothing yet"
 
     def __post_init__(self) -> None:
-        # also for whoever reads caption and rows themselves
+        # also for callers that read caption and rows directly
         object.__setattr__(self, "caption", harmless(self.caption))
         object.__setattr__(self, "rows", [tuple(map(harmless, row)) for row in self.rows])
 

@@ -236,7 +236,7 @@ class Duet(KnownAttributes, Displayed):
         `timeout_s` seconds; the link goes on meanwhile. Works on a closed duet as well.
         """
         now = self.statistics()
-        thread = LoopThread("duetlink-doctor")  # of its own: the link's loop is not kept busy with it
+        thread = LoopThread("duetlink-doctor")  # its own thread, so that the link's loop stays free
         try:
             return thread.run(self._examine(self._life.settings, now.paths, now.path, timeout_s))
         finally:
@@ -305,7 +305,7 @@ class Duet(KnownAttributes, Displayed):
             await asyncio.to_thread(ledger.set_budget, offer.name, offer.open.budget.total)
             words = await asyncio.to_thread(budget_words, ledger, offer.name)
         mine = await catalogue.share(offer, words)
-        if mine.mock is not None and self._life.link is not None:  # somebody is there who could want it
+        if mine.mock is not None and self._life.link is not None:  # a peer is connected
             self._life.programs.expect()
         return Asset(mine.info, catalogue, self._thread)
 
@@ -364,7 +364,7 @@ class Duet(KnownAttributes, Displayed):
             AuditUnavailable: the audit log cannot be written; nothing has left.
             LinkClosed, TransferFailed: it did not arrive.
         """
-        self._link()  # before the work of encoding
+        self._link()  # raises before the work of encoding
         with self._marked(lossy, name) as mark:
             offer = self._offering.ready(obj, name, description, tags, mark)
             gift = self._life.giving.prepare(offer)
@@ -588,7 +588,8 @@ class Duet(KnownAttributes, Displayed):
             if self.invited:
                 rows.insert(2, ("new code", "in the panel, or: print(duet.code)"))
         elif self._life.state != CLOSED and self.code:
-            rows.append(("code", "in the panel, or: print(duet.code)"))  # a saved notebook must not hold it
+            # the code must not be saved with the notebook
+            rows.append(("code", "in the panel, or: print(duet.code)"))
         if self._life.recorder.log is None:
             rows.append(("audit log", "switched off: nothing is recorded"))
         elif self._life.recorder.failure:
@@ -617,4 +618,4 @@ async def _awaited(step: Awaitable[None]) -> None:
     await step
 
 
-duets: OpenDuets[Duet] = OpenDuets()  # of this kernel
+duets: OpenDuets[Duet] = OpenDuets()  # all open duets of this kernel

@@ -48,5 +48,5 @@ class Examination(Protocol):
         """Return `to_json` as text."""
 
 
-# settings, paths of the link, the one in use, seconds that it may take
+# arguments: settings, paths of the link, the one in use, time limit in seconds
 Examine = Callable[[Settings, Sequence[PathStatus], str | None, float], Coroutine[Any, Any, Examination]]

@@ -71,7 +71,7 @@ class Life:
         self.code_expires: datetime.datetime | None = None
         self.verifier: str | None = None
         self.why_closed: DuetError | None = None
-        self.paused = False  # whether this side sends nothing
+        self.paused = False  # by `duet.pause()`: no object leaves
         self.link: Link | None = None
         self.recorder = Recorder(AuditLog(settings.audit_file) if settings.audit_file else None)
         self.catalogue = Catalogue(settings, self.recorder, self.persistence, self.sink)
@@ -93,20 +93,20 @@ class Life:
         self.remote_session = RemoteSession(self.catalogue, self.asking, settings)
         self.giving = Giving(self.catalogue, self.recorder, self.decoding)
         self.ports = Ports(self.recorder, self.sink)
-        # for waiting from any thread
+        # to wait from any thread
         self.connected: concurrent.futures.Future[None] = concurrent.futures.Future()
-        # for waiting on the loop: it keeps nothing of those who no longer wait
+        # to wait on the loop: unlike a future, it keeps no reference to calls that have stopped waiting
         self.closed = asyncio.Event()
-        # by hand only: takes the scientist's text
+        # only in pairing by hand: takes the scientist's text
         self.accept: Callable[[str], Awaitable[None]] | None = None
-        # at an owner, through a signaling server: makes a code that is good for so many seconds at most, and
-        # returns the task that pairs by it and calls `replace`
+        # only at an owner with a signaling server: makes a code that is valid for at most this many seconds,
+        # and returns the task that pairs with it and calls `replace`
         self.make_code: Callable[[float], Awaitable[asyncio.Task[None]]] | None = None
-        self.why_uninvited = ""  # what became of the last new code, if nobody came by it
+        self.why_uninvited = ""  # why no one joined with the last new code
         self._inviting: asyncio.Task[None] | None = None
         self._invitations = asyncio.Lock()
         self._preparing: asyncio.Task[None] | None = None
-        self._recording = False  # the log says that this duet has begun, and is to say how it ends
+        self._recording = False  # the log has an entry for the start, so it gets one for the end
         self._cleanups: list[Cleanup] = []
 
     def at_end(self, cleanup: Cleanup) -> None:
@@ -125,7 +125,7 @@ class Life:
             self.remote_session.try_first(self.decoding)
         self.at_end(rooms.use())
         self.at_end(self.programs.close)
-        self.at_end(self.inbox.close)  # also of a duet that nobody joins: requests of before may expire
+        self.at_end(self.inbox.close)  # also without a peer: resumed requests have timers
         if self._resumed is not None:
             await self._resumed.restore(self.catalogue, self.inbox)
 
@@ -163,7 +163,7 @@ class Life:
             self.programs.expect()
         self.at_end(self.remote_session.close)
         if is_first:
-            self.at_end(self.decoding.close)  # after those that use it
+            self.at_end(self.decoding.close)  # runs after the clean-ups of those that use it
             self.at_end(self.inbox.close)
             self.at_end(self.ports.close)
             self.connected.set_result(None)
@@ -190,14 +190,14 @@ class Life:
                 f"a new code takes the place of a peer that is lost, and this duet is {self.state}; launch() "
                 "opens another duet"
             )
-        async with self._invitations:  # of two at once, the first is withdrawn
+        async with self._invitations:  # a second call withdraws the first code
             if self._inviting is not None:
                 await cancelled(self._inviting)
             self.why_uninvited = ""
             task = self._inviting = await self.make_code(outage.left_s)
             task.add_done_callback(self._uninvited)
         self.at_end(partial(cancelled, task))
-        if self.state != RECONNECTING:  # it came back meanwhile
+        if self.state != RECONNECTING:  # the peer came back meanwhile
             task.cancel()
         self.sink.changed()
 
@@ -233,7 +233,7 @@ class Life:
             reason = f"by a new code, in the place of the peer before; it calls itself {link.peer_name!r}"
             link.peer_name = before.peer_name
             self.attach(link, reason)
-        except BaseException as error:  # nobody is left who could come back
+        except BaseException as error:  # neither peer is connected now
             self.end(LinkClosed(f"the peer was lost while somebody came in its place: {error}"))
             raise
         if link.ended is not None:
@@ -369,7 +369,8 @@ class Life:
         finally:
             if self._recording:
                 await self._put_down_end()
-            for request in self.inbox.requests:  # whoever still holds this duet does not hold results with it
+            # a variable that holds this duet must not keep results in memory
+            for request in self.inbox.requests:
                 request.release()
             self.recorder.close()
             await self.persistence.close()

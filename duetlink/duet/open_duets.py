@@ -38,7 +38,7 @@ class OpenDuets(Sequence[T], Displayed):
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._made: dict[T, Run | None] = {}  # also those that ended by themselves and are not closed yet
+        self._made: dict[T, Run | None] = {}  # including those that ended by themselves and were not closed
 
     def add(self, duet: T, run: Run | None) -> None:
         """List `duet`; `run` is the run of a cell that made it."""
@@ -89,7 +89,7 @@ class OpenDuets(Sequence[T], Displayed):
         return len(self._open())
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._open())  # as of now: who closes one after the other meets them all
+        return iter(self._open())  # a snapshot, so that closing them in a loop reaches all
 
     @overload
     def __getitem__(self, index: int) -> T: ...

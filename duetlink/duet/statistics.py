@@ -53,8 +53,8 @@ class DuetStatus(Displayed):
     """One side of a duet at one moment. A held object is freed when its last reason goes."""
 
     state: str  # as `duet.state`
-    descriptors: int | None  # of this process, that are open; None: not known
-    descriptor_limit: int | None  # None: there is none
+    descriptors: int | None  # open in this process; None: not known
+    descriptor_limit: int | None  # None: no limit
     held: tuple[HeldStatus, ...]  # the oldest first
 
     @property

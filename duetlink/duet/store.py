@@ -63,7 +63,7 @@ class AwaitedAsset(Described):
 
 Whose = Literal["mine", "awaiting", "peer", "received"]
 
-# this side's own come first, so that neither a name nor a number of the peer's puts them out of sight
+# own objects first, so that the peer cannot hide them by a name or by many objects
 _ORDER: tuple[Whose, ...] = ("mine", "awaiting", "peer", "received")
 
 
@@ -101,7 +101,7 @@ class Store(Mapping[str, Pointer], Displayed):
         found: frozenset[tuple[Whose, str]] | None = None,
         places: tuple[Whose, ...] = _ORDER,
     ) -> None:
-        self._found = found  # those that were searched for; None: all
+        self._found = found  # the results of `search`; None: all
         self._places = places
         self._catalogue = catalogue
         self._asking = asking
@@ -200,7 +200,7 @@ class Store(Mapping[str, Pointer], Displayed):
         listed with their columns and dtypes, if there is a mock that has them.
         """
         entries: list[Listed | int] = [*listed(self)]
-        shown = shortened(entries, int)  # a number stands for so many that are left out
+        shown = shortened(entries, int)  # a number stands for that many rows left out
         of_peer = [one.described._info for one in shown if isinstance(one, Listed) and one.whose == "peer"]
         self._remote_session.glance(of_peer)
         rows = [self._row(one) for one in shown]
@@ -268,7 +268,7 @@ def look(store: Store, whose: str, name: str) -> Any:
 
 async def _unshare(catalogue: Catalogue, info: AssetInfo) -> None:
     catalogue.unshare(info)
-    await catalogue.kept()  # a grant that it has ended must not come back
+    await catalogue.kept()  # the grants that this ended must not return after a restart
 
 
 _PLACES: dict[Whose, str] = {

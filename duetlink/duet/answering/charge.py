@@ -18,7 +18,7 @@ from duetlink.compute.privacy.account import amount, plus, written
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
 
-_STEP = Decimal("1e-9")  # what delta costs is rounded up to
+_STEP = Decimal("1e-9")  # the cost of delta is rounded up to a multiple of this
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class BudgetCharge:
     asset: str
     epsilon: Decimal
     left: Decimal
-    for_delta: bool = False  # that is what the delta costs, which is more than the epsilon claimed
+    for_delta: bool = False  # `epsilon` is the cost of delta, which exceeds the claimed epsilon
 
     @property
     def is_covered(self) -> bool:

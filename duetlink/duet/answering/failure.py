@@ -13,14 +13,14 @@ from typing import Any, Self
 
 from duetlink import errors
 
-# How much is told: that it failed, also where and by which class of errors, also the message, which may
+# How much the peer is told: that it failed; also the place and the error class; also the message, which may
 # quote the data.
 THAT, TYPE, MESSAGE = FAILURES = ("that", "type", "message")
 
 _MAX_MESSAGE = 500  # characters
 _MAX_TEXT = 20_000
-_LIMITS = ("LimitExceeded", "MemoryError", "OutOfMemoryError")  # of a library, or of the size of a result
-# so many names, that a class of the function's own tells nothing by what it is called
+_LIMITS = ("LimitExceeded", "MemoryError", "OutOfMemoryError")  # by a library, or for the size of the result
+# error classes whose names may be sent: the name of a class that the function defines could carry data
 _KNOWN = frozenset(
     name
     for module in (builtins, errors)
@@ -57,13 +57,13 @@ _KNOWN = frozenset(
 class Failure:
     """The reason of one failed run."""
 
-    kind: str = ""  # a class of errors, by a name that is known
-    line: int = 0  # of the function, its `def` being line 1; 0: not in there
-    message: str = ""  # may quote the data, as
-    traceback: str = ""  # does
-    stopped: str = ""  # instead of all that: why it did not come to an end, for the owner
-    step: int = 0  # of a program, from 1 on, which failed first; 0: none, or it is a function
-    operation: str = ""  # of that step, in this side's words
+    kind: str = ""  # the error class, one of `_KNOWN`
+    line: int = 0  # of the function, whose `def` is line 1; 0: not in the function
+    message: str = ""  # may quote the data
+    traceback: str = ""  # may quote the data
+    stopped: str = ""  # why the run was stopped, for the owner; then all other fields are empty
+    step: int = 0  # the first step of a program that failed, from 1; 0: not known, or a function
+    operation: str = ""  # the operation of that step, as this side names it
 
     @classmethod
     def of(cls, told: Any, lines: int) -> Self:

@@ -31,7 +31,7 @@ class Grants:
     def __init__(self, persistence: Persistence) -> None:
         self._persistence = persistence
         self._by_whose: dict[tuple[str, ...], StandingYes] = {}
-        # the same, by each revision that it is about
+        # the keys of `_by_whose` for each revision that a grant is about
         self._of_asset: dict[tuple[str, int], dict[tuple[str, ...], None]] = {}
 
     def resume(self, granted: Iterable[Incoming]) -> None:

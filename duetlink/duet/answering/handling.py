@@ -24,12 +24,13 @@ class Asker:
     """One question of the peer's, and the offer made for it."""
 
     request_id: bytes
-    path: str  # its best path when it asked, empty if there was none
+    path: str  # the peer's best path when it asked; empty: none
     reason: str
-    offer: pb.TransferOffer | None = None  # once the peer has it, its transfer's number only
+    offer: pb.TransferOffer | None = None  # after it was sent, only the transfer's number
     outgoing: Outgoing | None = None  # until the release is recorded
-    transfer: Transfer | None = None  # likewise; None: all of it rides along in the offer
-    release: Entry | None = None  # as it was recorded, where all of it rides along, until the peer has it
+    transfer: Transfer | None = None  # until the release is recorded; None: the offer contains the whole body
+    # the recorded entry of an offer that contains the whole body, until it is sent
+    release: Entry | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -39,12 +40,12 @@ class Handling:
     request: Incoming
     case: Case = field(default_factory=Case)
     askers: dict[bytes, Asker] = field(default_factory=dict)
-    decision: Decision | None = None  # of the policies, if they have answered
-    facts: Facts | None = None  # what they have looked at
+    decision: Decision | None = None  # what the policies decided, if they answered
+    facts: Facts | None = None  # the facts of that decision
     charges: dict[Charged, Charging] = field(default_factory=dict)
-    run_by: Policy | None = None  # it has the function run now; its run has not been answered yet
-    is_again: bool = False  # the request was granted before, and this is a case of its own
-    again_content: Content | None = None  # what leaves then
+    run_by: Policy | None = None  # the policy whose run of the job is going, or not answered yet
+    is_again: bool = False  # a case of its own for a request that was granted before
+    again_content: Content | None = None  # the content of that case
 
     @classmethod
     def resumed(cls, request: Incoming) -> Handling:

@@ -111,7 +111,7 @@ class Inbox:
         self._questions = Questions(self._releases.is_moving)
         self._link: Link | None = None
         self._arrived = asyncio.Event()
-        self._statistics = asyncio.Lock()  # two questions for one cannot both be what was paid for before
+        self._statistics = asyncio.Lock()  # two questions must not both take the one that was charged before
         self._programs = programs
         catalogue.answer_for(self)
 
@@ -129,7 +129,8 @@ class Inbox:
         stay pending without askers, as after a restart, and the next peer gets the answer when it asks again.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SETTLING_S):  # what the closed link ends is on its way
+            # the closed link makes each answer that is being sent fail
+            async with asyncio.timeout(_SETTLING_S):
                 while any(handling.case.phase is not Phase.PENDING for handling in self._queue.open):
                     self._runner.stepped.clear()
                     await self._runner.stepped.wait()
@@ -153,7 +154,8 @@ class Inbox:
         """
         job = request.job = await asyncio.to_thread(work.read, content, request.asset)
         if job.claim is not None:
-            with contextlib.suppress(AuditUnavailable, AuditBroken):  # then it is found when it is run
+            # then the run finds the charge in the ledger
+            with contextlib.suppress(AuditUnavailable, AuditBroken):
                 assets = request.asset.sources
                 job.is_charged = not await asyncio.to_thread(self._programs.unpaid, assets, job.key)
 
@@ -191,7 +193,8 @@ class Inbox:
         while True:
             for request in self.pending:
                 by_policy = self._queue[request.number].run_by is not None
-                if request.job is None or not (request.job.busy or by_policy):  # then nobody need look at it
+                # a running job does not wait for a person
+                if request.job is None or not (request.job.busy or by_policy):
                     return request
             self._arrived.clear()
             await self._arrived.wait()
@@ -236,7 +239,7 @@ class Inbox:
         """
         assert self._link is not None
         runs = arrival.job is not None and arrival.job.is_unasked
-        if isinstance(arrival.job, ProgramJob) and arrival.job.is_paid:  # which is the owner's yes
+        if isinstance(arrival.job, ProgramJob) and arrival.job.is_paid:  # its budget is the owner's approval
             handling = self._unanswered(arrival.info) or self._enter(ask, arrival)
             return handling, RequestArrived(ask.request_id, Yes(BUDGET), handling.is_unmade, runs=True)
         whose = (self._link.peer_name, *arrival.info.identity)
@@ -256,7 +259,7 @@ class Inbox:
             return same, Joined(ask.request_id)
         if same is None or is_asked:
             same = self._enter(ask, arrival, waits=not isinstance(answer, No))
-        # else an earlier kernel's, which is asked again, and run or answered now
+        # otherwise it is a request of an earlier kernel, asked again, which is run or answered now
         same.decision, same.facts = decision, facts
         return same, RequestArrived(ask.request_id, answer, same.is_unmade, runs and same.is_unmade)
 
@@ -335,7 +338,7 @@ class Inbox:
         for same in (request, *others):
             try:
                 await self._runner.run(self._queue[same.number], Answered(Yes(PERSON)))
-            except DuetError as error:  # the others are answered all the same
+            except DuetError as error:  # the others are answered nevertheless
                 failed = failed or error
         if failed is not None:
             raise failed
@@ -351,7 +354,7 @@ class Inbox:
     async def examine(self) -> None:
         """Let the policies answer the pending requests. A request that no policy answers stays pending."""
         for request in self.pending:
-            if request.state != PENDING or not request.waiting:  # answered meanwhile, or nobody waits for it
+            if request.state != PENDING or not request.waiting:  # answered meanwhile, or without askers
                 continue
             handling = self._queue[request.number]
             answered = self._runner.decide(handling)
@@ -384,7 +387,7 @@ class Inbox:
         handling = self._questions.get(withdraw.request_id)
         if handling is not None:
             self._runner.hear(handling, Withdrawn(withdraw.request_id))
-            if handling.case.phase is Phase.PENDING:  # others wait for it
+            if handling.case.phase is Phase.PENDING:  # it has other askers
                 self._questions.drop(withdraw.request_id, handling)
 
     def asset_retired(self, info: AssetInfo, why: str) -> None:

@@ -27,18 +27,18 @@ class Incoming:
 
     number: int
     asset: AssetInfo
-    content: Content | None  # what would leave, until nobody waits for it any more; see `hold`
+    content: Content | None  # what would leave, as long as the request waits; see `hold`
     peer_name: str
     reason: str
     arrived: datetime.datetime
     expires: datetime.datetime | None
-    waiting: tuple[bytes, ...] = ()  # numbers of the questions that wait for its answer
+    waiting: tuple[bytes, ...] = ()  # the askers
     state: str = PENDING
     by: str = ""  # who answered: PERSON, BUDGET or `policy NAME`
     answer_reason: str = ""
     answered: datetime.datetime | None = None
-    times: int = 1  # how often it was asked: a grant answers the next times
-    job: Job | None = None  # what is to be run for it; what comes of that becomes `asset` and `content`
+    times: int = 1  # number of questions for it, also those that its grant answered
+    job: Job | None = None  # its result becomes `asset` and `content`
     inputs: list[Content] = field(default_factory=list, compare=False)  # assets that a function gets
 
     @property

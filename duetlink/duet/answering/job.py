@@ -26,11 +26,11 @@ from duetlink.duet.answering.private import Private
 from duetlink.duet.objects.asset import AssetInfo, inherited_tags
 from duetlink.duet.objects.job_log import JobLog
 
-MAX_EXPRESSION = 60  # characters, to call it by
+MAX_EXPRESSION = 60  # characters of the name that is shown
 NOT_RUN = "not known: it has not been run"
-_FIRST_LINES, _LAST_LINES = 60, 40  # of how an input was made
+_FIRST_LINES, _LAST_LINES = 60, 40  # of the code of an input, when it is too long to show
 _MAX_WORDS = 200  # characters
-TagsOf = Callable[[str, int], tuple[str, ...]]  # of an asset, by name and revision
+TagsOf = Callable[[str, int], tuple[str, ...]]  # the tags of an asset, by name and revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,10 @@ class Input:
     """
 
     asset: AssetInfo | None = None
-    program: Program | None = None  # or what a program makes
-    body: memoryview = field(default=memoryview(b""), repr=False)  # else a value of the peer's
-    words: str = ""  # what that is, as the peer says
+    program: Program | None = None  # the argument is the result of this program
+    # the argument is a value that the peer sent
+    body: memoryview = field(default=memoryview(b""), repr=False)
+    words: str = ""  # the peer's description of that value
 
     @property
     def size_bytes(self) -> int:
@@ -109,25 +110,25 @@ class Input:
 class Job:
     """One program or function, from its arrival to its answer. Written on the loop thread only."""
 
-    info: AssetInfo  # until it has been run
+    info: AssetInfo  # the description of its result before the run
     log: JobLog = field(default_factory=JobLog, kw_only=True)
-    failure: Failure | None = field(default=None, kw_only=True)  # of the last time that it was run
-    made: bool = field(default=False, kw_only=True)  # it has been run, and what came of it is there
-    running: bool = field(default=False, kw_only=True)  # a room is at it
+    failure: Failure | None = field(default=None, kw_only=True)  # of the last run
+    made: bool = field(default=False, kw_only=True)  # it has been run, and its result exists
+    running: bool = field(default=False, kw_only=True)  # it runs in a room now
     steps_done: int = field(default=0, kw_only=True)
-    started_s: float = field(default=0.0, kw_only=True)  # when it began to run, by time.monotonic
-    memory_bytes: Callable[[], int | None] = field(default=lambda: None, kw_only=True)  # what its room takes
+    started_s: float = field(default=0.0, kw_only=True)  # start of the run, by time.monotonic
+    memory_bytes: Callable[[], int | None] = field(default=lambda: None, kw_only=True)  # memory of its room
     task: asyncio.Task[None] | None = field(default=None, kw_only=True)
-    # of the log, that the peer has; None: it has none and gets none
+    # lines of the log that were sent to the peer; None: the log is not shared
     shared_lines: int | None = field(default=None, kw_only=True)
-    is_charged: bool = field(default=False, kw_only=True)  # what it claims to cost is paid
-    # by which a charge for it is found in the ledger
+    is_charged: bool = field(default=False, kw_only=True)  # its claim has been charged
+    # identifies its charge in the ledger
     key: str = field(default_factory=lambda: secrets.token_hex(8), kw_only=True)
-    mock: str = field(default="", kw_only=True)  # what it has made of mocks, in the peer's words
-    # what it claims to cost, and is charged when it is run
+    mock: str = field(default="", kw_only=True)  # its result on mocks, as the peer describes it
+    # the cost that it claims, charged when it runs
     claim: Claim | None = field(default=None, kw_only=True)
-    is_unasked: ClassVar[bool] = False  # it is run when it comes, to be looked at
-    is_function: ClassVar[bool] = False  # a whole function is run, and not a program of listed steps
+    is_unasked: ClassVar[bool] = False  # it runs on arrival, before anything is decided
+    is_function: ClassVar[bool] = False  # a whole function, not a program of listed steps
 
     @property
     def name(self) -> str:
@@ -181,7 +182,7 @@ class Job:
         has the error.
         """
         if not task.cancelled():
-            task.exception()  # who waits for the task gets it; there may be nobody
+            task.exception()  # marks the error as seen; a call that waits for the task gets it as well
         if self.task is task:
             self.task = None
 
@@ -200,9 +201,9 @@ class ProgramJob(Job):
     """
 
     program: Program
-    statistic: bytes = b""  # the private one that is asked for in its place, as JSON; it is paid for already
-    private: Private | None = None  # the same, planned; an earlier kernel's is when it is run
-    is_check: bool = False  # only whether it can be done is asked for
+    statistic: bytes = b""  # the private statistic to make instead, as JSON; charged already
+    private: Private | None = None  # the same, planned; one from an earlier kernel is planned when it runs
+    is_check: bool = False  # the peer only asks whether the program can be run
     is_unasked: ClassVar[bool] = True
 
     @property
@@ -322,7 +323,7 @@ def digest_of(
     digest = function.digest_of(name, source, call, known_by)
     if claim is None:
         return digest
-    # whoever has allowed the same at another cost has not allowed this
+    # approving the same function at another cost does not approve this one
     claimed = f"{digest} {claim.epsilon!r} {claim.delta!r}".encode()
     return DIGEST_VERSION + hashlib.sha256(claimed).hexdigest()
 

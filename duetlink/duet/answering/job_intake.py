@@ -60,7 +60,7 @@ class JobIntake:
         self._is_paid = is_paid
         self._link: Link | None = None
         self._arriving_bytes = 0
-        self._reading = asyncio.Lock()  # one program at a time: to read a long one takes a processor
+        self._reading = asyncio.Lock()  # one program at a time: reading a long one occupies a CPU
 
     def attach(self, link: Link) -> None:
         self._link = link

@@ -26,7 +26,7 @@ from duetlink.duet.answering.programs import Programs
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable
 
-_LOOKED_AT_BYTES = 64 * 1024 * 1024  # of a result: what it is, this side finds out itself
+_LOOKED_AT_BYTES = 64 * 1024 * 1024  # up to this size, this side decodes a result to describe it
 
 
 async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, programs: Programs) -> Made:
@@ -47,11 +47,11 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, p
         job.memory_bytes = room.memory_bytes
         try:
             return await _function(room, job, inputs, decoding), 1 if job.info.group else None
-        except WorkerUnavailable as error:  # in words of this side
+        except WorkerUnavailable as error:  # the text is this side's, not the room's
             job.failure = Failure(stopped=str(error), traceback=room.last_words)
             raise OperationFailed(job.failure.owner_words(job.name)) from None
         except DuetError as error:
-            if job.failure is None:  # in the room's, which has run the function
+            if job.failure is None:  # the text is the room's, which has run the function
                 job.failure = Failure(type(error).__name__, message=str(error))
             raise OperationFailed(job.failure.owner_words(job.name)) from None
         finally:
@@ -91,7 +91,7 @@ async def _run_program(
     try:
         made = await programs.run(program, limits, on_event, private, watch)
     except WorkerUnavailable as error:
-        if not rooms:  # there is none to be had, and the program has not been tried
+        if not rooms:  # no room could be started, so the program has not been tried
             raise
         made = None
         job.failure = Failure(stopped=str(error), traceback=rooms[0].last_words)
@@ -167,6 +167,6 @@ async def _looked_at(encoded: Encoded, decoding: Decoding) -> Encoded:
             summary = dataclasses.replace(found, size_bytes=encoded.size_bytes)
         except RemoteProtocolError as error:
             raise WorkerUnavailable(f"what the function gave is no value: {error}") from None
-        except DuetError:  # its library is not installed here
+        except DuetError:  # the library is not installed here
             pass
     return dataclasses.replace(encoded, summary=summary)

@@ -33,7 +33,7 @@ from duetlink.net.link.link import Link
 from duetlink.net.link.transfer import COMPLETE, FAILED
 from duetlink.settings import Settings
 
-AT_ONCE = 2  # run; others wait
+AT_ONCE = 2  # functions that run at once; others wait
 KILLED = "killed"
 _MAX_EVENT_LINES = 20_000
 _LOG_WORDS = "what the function prints, and its progress"
@@ -59,7 +59,7 @@ class Jobs:
         self._decoding = decoding
         self._link: Link | None = None
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._turn = asyncio.Lock()  # programs are run one after the other, in the order in which they came
+        self._turn = asyncio.Lock()  # programs run one after another, in order of arrival
         self._begun: weakref.WeakSet[Job] = weakref.WeakSet()
 
     def attach(self, link: Link) -> None:
@@ -137,7 +137,7 @@ class Jobs:
             if job.claim is not None and not job.is_charged:
                 assert job.info.lineage is not None
                 await self._programs.charge(job.info.lineage.assets, job.claim, job.key)
-                job.is_charged = True  # it is run with that paid, and paid once
+                job.is_charged = True  # also a second run is covered by this charge
             await recorder.record(put_down(state=BEGUN, reason=why), sync=False)
             job.failure, job.running = None, True
             job.started_s, job.steps_done = time.monotonic(), 0
@@ -155,7 +155,7 @@ class Jobs:
                 state = KILLED if job.failure is not None and job.failure.stopped else FAILED
                 raise
             finally:
-                job.running, job.memory_bytes = False, lambda: None  # an answered request holds no room
+                job.running, job.memory_bytes = False, lambda: None  # drop the reference to the room
                 recorder.note(put_down(state=state))
                 self._end_log(request, job)
                 self._sink.changed()
@@ -222,7 +222,7 @@ class Jobs:
                 return
             if job.is_function:
                 job.log.tell(told)
-            elif type(told) is int:  # the step that it is at
+            elif type(told) is int:  # the number of the present step
                 job.steps_done = max(0, min(told - 1, job.steps))
         self._tell_log(request, job)
         self._sink.changed()

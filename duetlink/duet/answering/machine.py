@@ -97,9 +97,9 @@ class Phase(enum.Enum):
 
     NEW = "new"
     PENDING = "pending"
-    GRANTING = "granting"  # a yes was given; nobody has been told of an offer yet
-    REFUSING = "refusing"  # a no is being recorded, which the question's own reply will say
-    TELLING = "telling"  # the answer goes to one asker after the other
+    GRANTING = "granting"  # approved; no offer has been sent yet
+    REFUSING = "refusing"  # denied; being recorded, then sent as the reply to the question
+    TELLING = "telling"  # the answer is being sent, to one asker after the other
     ENDED = "ended"
 
 
@@ -118,15 +118,16 @@ class Case:
 
     phase: Phase = Phase.NEW
     way: ReplyMode = ReplyMode.REPLY
-    askers: tuple[bytes, ...] = ()  # who wait for an answer, oldest first
-    offered: tuple[bytes, ...] = ()  # those of them whose offer is recorded, and who do not know of it yet
-    outcome: str = PENDING  # what they are told, or were
+    askers: tuple[bytes, ...] = ()  # oldest first
+    offered: tuple[bytes, ...] = ()  # askers whose offer is recorded and not yet sent
+    outcome: str = PENDING  # the answer that askers get or got
     by: str = ""
     reason: str = ""
-    is_charged: bool = False  # for the release
+    is_charged: bool = False  # the release is charged to a policy
     run_is_charged: bool = False
-    ends: events.Expired | events.Retired | None = None  # once it is pending again
-    error: BaseException | None = None  # for whoever caused the telling
+    # an end that came while granting; takes effect if the case is pending again
+    ends: events.Expired | events.Retired | None = None
+    error: BaseException | None = None  # to raise in the caller after the answer was sent
 
 
 Step = tuple[Case, tuple[Action, ...]]
@@ -193,7 +194,7 @@ def _while_pending(now: Case, event: Event) -> Step:
             if is_unmade:
                 return _run(now, yes)
             back: tuple[Action, ...] = ()
-            if yes.is_charged and now.run_is_charged:  # the release costs what its run did
+            if yes.is_charged and now.run_is_charged:  # the release is charged instead of the run
                 now, back = replace(now, run_is_charged=False), (do.ChargeBack(Charged.RUN),)
             return _grant(replace(now, way=ReplyMode.MESSAGE if now.askers else ReplyMode.NOBODY), yes, *back)
         case events.Answered(None):
@@ -222,7 +223,8 @@ def _function(now: Case, event: events.FunctionMade | events.FunctionFailed | ev
     """
     is_pending = now.phase is Phase.PENDING
     if isinstance(event, events.FunctionFailed):
-        now = replace(now, run_is_charged=False)  # for good: another run is charged anew
+        # it stays charged in the quota; another run is charged again
+        now = replace(now, run_is_charged=False)
         waits = do.CallPerson() if event.told is None else do.KeepFailure(event.told.by, event.told.reason)
         return now, (waits,) if is_pending else ()
     if isinstance(event, events.FunctionMade) and is_pending:
@@ -257,7 +259,7 @@ def _next_offer(now: Case, *before: Action) -> Step:
         return now, (*before, do.WriteAuditEntry(Entries.ANSWERED))
     if not now.askers:
         return _all_withdrawn(now, *before)
-    granted = () if now.by == PERSON else (do.Grant(now.by),)  # a person's was there before
+    granted = () if now.by == PERSON else (do.Grant(now.by),)  # a person's grant was recorded before
     if now.way is ReplyMode.MESSAGE:
         return _tell(replace(now, phase=Phase.TELLING), *before, *granted)
     count = (do.Count(),) if now.way is ReplyMode.AGAIN else ()
@@ -367,7 +369,8 @@ def _failed(now: Case, failed: events.Failed) -> Step:
         case do.Tell(asker):
             now = replace(now, error=now.error or failed.error)
             ended = (do.EndTransfer(asker),) if now.outcome == APPROVED else ()
-            if failed.why is FailureKind.INTERRUPTED:  # nothing may be awaited any more
+            # the task is being cancelled, so nothing may be awaited
+            if failed.why is FailureKind.INTERRUPTED:
                 others = tuple(do.Notify(other, now.outcome, now.reason) for other in now.askers[1:])
                 return _ended(now, *ended, *others, do.LetGo(), do.Raise(failed.error))
             return _told(now, asker, *ended)
@@ -380,7 +383,7 @@ def _failed(now: Case, failed: events.Failed) -> Step:
 def _not_recorded(now: Case, failed: events.Failed, asker: bytes, is_first: bool) -> Step:
     if failed.why is not FailureKind.AUDIT:
         return now, (do.Raise(failed.error),)
-    if now.phase in (Phase.TELLING, Phase.ENDED):  # a message answers it, or has
+    if now.phase in (Phase.TELLING, Phase.ENDED):  # it is answered by a message
         return now, (do.Reply(asker, PENDING),)
     reply = do.Reply(asker, DENIED, NO_LOG)
     if now.phase is Phase.GRANTING:
@@ -432,7 +435,7 @@ def _withdrawn(now: Case, asker: bytes) -> Step:
         return now, (do.EndTransfer(asker),) if now.outcome == APPROVED else ()
     if asker not in now.askers:
         return now, ()
-    if now.phase is Phase.TELLING and asker == now.askers[0]:  # the message is on its way
+    if now.phase is Phase.TELLING and asker == now.askers[0]:  # its message is being sent
         return now, (do.EndTransfer(asker),) if now.outcome == APPROVED else ()
     back = (do.TakeBackOffer(asker),) if asker in now.offered else ()
     now = replace(

@@ -20,8 +20,8 @@ class Persistence(AssetPersistence):
     it is on the disk, await `written`.
     """
 
-    name = ""  # of the state; empty: nothing is kept
-    ledger: Path | None = None  # where the budgets of private statistics are kept, beside the rest
+    name = ""  # the name of the state; empty: nothing is saved
+    ledger: Path | None = None  # the file of budgets of private statistics; None: that of the settings
 
     @property
     def failure(self) -> str:

@@ -49,8 +49,8 @@ class Private:
     route: Route
     bounds: Bounds | None
     rows_per_person: int
-    program: Program  # the column, made again by the route's steps and no others
-    shown: Program  # the statistic without its noise, by the same steps
+    program: Program  # the column alone, by the steps of the route
+    shown: Program  # the statistic without noise, by the same steps; as it is shown
 
     def to_json(self) -> bytes:
         """Return the statistic, bounds and rows per person as JSON for the room."""
@@ -74,7 +74,7 @@ def planned(steps: Sequence[Step], target: int, asked: bytes, opened: dict[tuple
     if last is None:
         raise OperationRefused(f"there is no result {target}")
     if last.operation == "operator.getitem" and len(last.arguments) == 2 and last.arguments[1] == 0:
-        inner = references(last)  # the counts of numpy.histogram, which returns the edges as well
+        inner = references(last)  # numpy.histogram returns counts and edges; this takes the counts
         before = next((step for step in steps if inner and step.id == inner[0]), None)
         last = before if before is not None and before.operation == "numpy.histogram" else last
     kind = _KINDS.get(last.operation.rpartition(".")[2])

@@ -37,7 +37,7 @@ from duetlink.errors import BudgetExceeded, DuetError, NoMock, WorkerUnavailable
 from duetlink.net.flight.body import Outgoing
 from duetlink.settings import Settings
 
-_LEAST_S = 1.0  # that a room has for the rest of a program
+_LEAST_S = 1.0  # a room has at least this long for the rest of a program
 
 
 class Programs:
@@ -48,7 +48,7 @@ class Programs:
         self._settings = settings
         self._recorder = recorder
         self._ledger = ledger
-        self._salt = secrets.token_hex(16)  # for draws of programs that set no seed
+        self._salt = secrets.token_hex(16)  # seeds the draws of programs that set no seed
         self._reuse = Reuse(settings.reuse_bytes)
 
     def expect(self) -> None:
@@ -220,13 +220,13 @@ class Programs:
                 await self._open(room, name, revision, (name, revision) not in there)
             made = await runs.run(room, program, self._salt, more={"goes_on": True})
             if isinstance(made, Fault):
-                # a limit may be reached by what such a room holds, which does not need it
+                # a warm room keeps more in memory, so a limit may be reached that a fresh room does not reach
                 return None if made.code == faults.NOT_MADE else made
             stays = self._are_offered(program.assets)
             if stays:
                 self._reuse.leave(room, program)
             return made
-        except WorkerUnavailable:  # also a limit
+        except WorkerUnavailable:  # the room has ended, also by a limit
             return None
         finally:
             if not stays:

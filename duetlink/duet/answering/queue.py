@@ -12,7 +12,7 @@ from duetlink.duet.answering.handling import Asker, Handling
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.states import PENDING
 
-HISTORY = 1_000  # answered requests: a day of a person's; each takes some KiB
+HISTORY = 1_000  # answered requests, about a person's day; each takes some KiB
 
 
 class Queue:
@@ -27,7 +27,7 @@ class Queue:
         self._handlings: dict[int, Handling] = {}
         self._open: dict[int, Handling] = {}
         self._granted: dict[int, Handling] = {}  # answered, and granted by a person
-        self._answered: dict[int, Handling] = {}  # in the order of their answers
+        self._answered: dict[int, Handling] = {}  # in order of their answers
         self._next = 0
 
     def resume(self, requests: Iterable[Incoming]) -> None:
@@ -95,11 +95,11 @@ class Questions:
     def add(self, number: bytes, handling: Handling) -> None:
         for answered in [
             answered
-            for answered, its in self._answered.items()  # few: so many transfers are open at most
+            for answered, its in self._answered.items()  # few: at most the number of open transfers
             if not self._is_moving(its.askers[answered])
         ]:
             del self._answered[answered], self._handlings[answered]
-        self._answered.pop(number, None)  # the peer may use a number again
+        self._answered.pop(number, None)  # the peer may reuse a number
         self._handlings[number] = handling
 
     def get(self, number: bytes) -> Handling | None:

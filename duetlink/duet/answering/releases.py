@@ -43,7 +43,8 @@ class Releases:
         assert handling.content is not None
         info = handling.request.asset
         self._catalogue.check_offered(info)
-        # the ticket of a large body may take longer to make than a call may last: it is asked for by itself
+        # making the ticket of a large body may take longer than a call's timeout: the peer asks for it
+        # separately
         path = asker.path if info.size_bytes <= _TICKET_ALONG_BYTES else ""
         asker.outgoing = await handling.content.outgoing()
         begun: list[Transfer] = []

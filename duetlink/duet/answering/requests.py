@@ -314,7 +314,7 @@ class Request(KnownAttributes):
         fields: dict[str, Any] = {
             "name": f"like request {self.number}",
             "assets": tuple(literal(name) for name in names),
-            # how a result was made, its digest says
+            # for a result, `code` has the digest, and operations are no tags
             "tags": tuple(map(literal, asset.tags if made is None else asset.common_tags or ())),
             "no_other_tags": made is None,
             "kinds": () if asset.is_unmade else (literal(asset.kind),),
@@ -360,7 +360,8 @@ class Request(KnownAttributes):
                 "<code>.log</code> has the traceback, <code>.run()</code> tries it again, "
                 "<code>.fail()</code> tells the peer, <code>.deny()</code> refuses</div>"
             )
-        elif self._incoming.state == PENDING:  # an output is saved with the notebook: the value is not in it
+        # cell outputs are saved with the notebook, so the value is not in them
+        elif self._incoming.state == PENDING:
             shown += "<div>what would leave: see <code>.preview()</code>, or the panel</div>"
         return shown
 
@@ -380,13 +381,13 @@ def _words(asset: AssetInfo) -> str:
 
 
 def _end_of_day(now: datetime.datetime) -> datetime.datetime:
-    # by the calendar: a day may have 23 or 25 hours
+    # by calendar day: a day may have 23 or 25 hours
     tomorrow = datetime.datetime.combine(now.date() + datetime.timedelta(days=1), datetime.time())
     return tomorrow.astimezone()
 
 
 def _when(moment: datetime.datetime) -> str:
-    # of an earlier kernel, perhaps
+    # a request from an earlier kernel may be days old
     is_today = moment.date() == datetime.datetime.now().date()
     return moment.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")
 
@@ -406,7 +407,7 @@ class RequestTable(Listing[Request]):
     def __getitem__(self, index: int | slice) -> Request | Sequence[Request]:
         if isinstance(index, slice) or -len(self) <= index < 0:
             return self._items[index]
-        # those that were answered long ago are missing
+        # numbers have gaps: old answered requests are forgotten
         place = bisect_left(self._items, index, key=lambda request: request.number)
         if place < len(self) and self._items[place].number == index:
             return self._items[place]

@@ -28,13 +28,13 @@ from duetlink.compute.worker.kernel.process import Room
 from duetlink.compute.worker.protocol.groups import State
 from duetlink.compute.worker.protocol.limits import Limits
 
-COSTLY_S = 0.05  # a run that takes less is not worth a copy
-WORTH_S = 0.01  # nor are steps that take less, where as many assets are worked with after them
-IDLE_S = 600.0  # after which a frozen value goes that nobody has used
+COSTLY_S = 0.05  # a shorter run is not worth freezing
+WORTH_S = 0.01  # nor are shorter first steps, if the other steps open just as many assets
+IDLE_S = 600.0  # an unused frozen value is dropped after this time
 MOST_FROZEN = 16
-WARM_S = 60.0  # for which a room waits for a program that goes on
+WARM_S = 60.0  # a warm room waits this long for a program that continues
 _MOST_EARLIER = 8
-_MOST_SEEN = 20_000  # beginnings of costly programs, 32 bytes each
+_MOST_SEEN = 20_000  # digests of first steps of costly programs, 32 bytes each
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Frozen:
     fd: int
     size_bytes: int
     state: State
-    assets: Assets  # which it was made of
+    assets: Assets  # the assets that it was made of
     timer: asyncio.TimerHandle | None = None
 
 
@@ -52,15 +52,15 @@ class Plan(NamedTuple):
     """The way to run one program: from its start, from frozen values, or in a warm room."""
 
     beginnings: Sequence[Prefix] = ()
-    begun: int = 0  # so many steps need not be done, since there is
-    frozen: Frozen | None = None  # what they have made
-    fd: int = -1  # its memory, for this run: what is kept may be dropped meanwhile
-    needed: Assets | None = None  # those that the other steps work with; None: all of the program's
-    freeze: Prefix | None = None  # another program has it, too: what it makes is to be frozen
-    inside: Assets = frozenset()  # what that is made of
-    again: Assets = frozenset()  # … and is opened by the other steps as well
-    least_s: float = 0.0  # … if the steps that make it take so long
-    goes_on: bool = False  # it goes on from an earlier one, so its room may stay for those that go on from it
+    begun: int = 0  # the number of first steps whose results are frozen
+    frozen: Frozen | None = None  # their results
+    fd: int = -1  # a duplicate descriptor for this run: the frozen value may be dropped meanwhile
+    needed: Assets | None = None  # the assets that the remaining steps use; None: all
+    freeze: Prefix | None = None  # first steps that another program has too: freeze their results
+    inside: Assets = frozenset()  # the assets that these steps use
+    again: Assets = frozenset()  # those of them that the remaining steps use as well
+    least_s: float = 0.0  # freeze only if these steps take at least this long
+    goes_on: bool = False  # it continues an earlier program, so its room stays for the next
 
     def close(self) -> None:
         """Close the descriptor of the frozen memory, after the run."""
@@ -74,7 +74,7 @@ class Warm:
 
     room: Room
     ran: Beginning
-    assets: Assets  # which it has
+    assets: Assets  # the assets that it has opened
     timer: asyncio.TimerHandle
 
 
@@ -83,8 +83,8 @@ class Reuse:
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
-        self.uses = 0  # how many runs have begun with a frozen value
-        # by digest; what was used last is at the end
+        self.uses = 0  # number of runs that used a frozen value or a warm room
+        # by digest, least recently used first
         self._frozen: OrderedDict[bytes, Frozen] = OrderedDict()
         self._seen: OrderedDict[bytes, None] = OrderedDict()
         self._earlier: deque[Beginning] = deque(maxlen=_MOST_EARLIER)

@@ -59,7 +59,7 @@ async def fail(inbox: Inbox, request: Incoming, tell: str) -> None:
     if tell not in FAILURES:
         raise SettingError(f"tell is one of {', '.join(FAILURES)}, got {tell!r}")
     job = request.job
-    if job is None or job.failure is None or job.made:  # of a check, that it has failed is what was made
+    if job is None or job.failure is None or job.made:  # for a check, a failed run is a result, False
         raise SettingError(f"request {request.number} has not failed here; run() tries it, deny() refuses it")
     await inbox.refuse(request, Fail(PERSON, job.failure.words(job.name, tell)))
 

@@ -71,7 +71,7 @@ class Runner:
         self._sink = sink
         self._call_person = call_person
         self._ended = ended
-        self.stepped = asyncio.Event()  # something has happened to a request
+        self.stepped = asyncio.Event()  # set after each step of the machine
         self._background: set[asyncio.Task[None]] = set()
         self._timers: dict[Handling, asyncio.TimerHandle] = {}
 
@@ -124,14 +124,14 @@ class Runner:
         request = handling.request
         job = request.job
         if isinstance(job, ProgramJob):
-            if job.is_paid:  # a budget that is charged is the owner's yes
+            if job.is_paid:  # a charged budget is the owner's approval
                 return events.Answered(events.Yes(BUDGET), handling.is_unmade)
             granted = self._grants.find(request.whose) if job.made else None
             if granted is not None and granted.by == PERSON:
                 return events.Answered(events.Yes(PERSON))
         handling.facts = Facts.of(request.asset, request.peer_name)
         run = handling.charges.get(Charged.RUN)
-        if run is not None:  # what it has cost already is not in the way of its own release
+        if run is not None:  # the charge of its run must not use up the quota for its own release
             run.take_back()
         handling.decision = self._policies.decide(handling.facts)
         if run is not None:
@@ -231,7 +231,7 @@ class Runner:
                 self.start_timer(handling)
             case do.StartFunction(by):
                 handling.run_by = handling.decision.policy if handling.decision is not None else None
-                if request.job is None or not request.job.busy:  # a person has it run already
+                if request.job is None or not request.job.busy:  # otherwise a person has started it already
                     self._jobs.start(request, by)
                 self._in_background(self._function(handling, by))
             case do.LetGo():
@@ -273,12 +273,12 @@ class Runner:
                 following = events.FunctionMade()
             except OperationFailed:
                 following = events.FunctionFailed(self._told(handling, by))
-                handling.charges.pop(Charged.RUN, None)  # for good
+                handling.charges.pop(Charged.RUN, None)  # the charge stays
             except RequestAnswered:
                 pass
             except DuetError as error:
                 _log.warning("request %d was not answered by %s: %s", request.number, by, error)
-            except Exception:  # a defect of this side's: the request is a person's
+            except Exception:  # a defect of ours: leave the request to a person
                 _log.exception("request %d was not answered by %s", request.number, by)
             if following not in (events.FunctionLost(), events.FunctionFailed()):
                 await self._pace.wait(turn)

@@ -88,7 +88,7 @@ def _program(header: dict[str, Any], parts: list[memoryview], info: AssetInfo) -
     program = Program.read(body)
     shown = check_lineage(program) if header["is_check"] else program.lineage
     statistic = header["statistic"].encode()
-    if not statistic:  # how one is shown is known when it is planned, with the assets that it is made of
+    if not statistic:  # how a statistic is shown is only known after planning, which needs the assets
         _check(shown.digest, info)
     return ProgramJob(info, program, statistic, is_check=header["is_check"])
 

@@ -21,13 +21,14 @@ from duetlink.net.flight.body import Outgoing
 if TYPE_CHECKING:
     from duetlink.compute.operations.lineage import Lineage
 
-REQUEST_ID_BYTES = 16  # of the number of a question for an object
+REQUEST_ID_BYTES = 16  # length of the number of a question
 MAX_NAME = 200  # characters
 MAX_TEXT = 4000
 MAX_TAGS = 50
-_MOST_DECODED_BYTES = 16 * 1024 * 1024  # to look at what would leave, and not at what it was made from
+_MOST_DECODED_BYTES = 16 * 1024 * 1024  # larger contents are not decoded to be shown; see `Content.look`
 
-_TOLD = tuple(pb.AssetNotice.DESCRIPTOR.fields_by_name)  # to the peer; they are called alike
+# the fields that are sent; they have the same names in the message
+_TOLD = tuple(pb.AssetNotice.DESCRIPTOR.fields_by_name)
 _NUMBER = re.compile(r"int|float|complex|bool|numpy\.(u?int|float|complex|bool)\d*")
 
 
@@ -43,15 +44,15 @@ class AssetInfo:
     description: str = ""
     tags: tuple[str, ...] = ()
     lossy: str = ""
-    mock: str = ""  # how it was made, in words; empty: there is none
-    budget: str = ""  # for private statistics, in words; empty: there is none
-    # of this side's only, and not sent:
-    elements: int | None = None  # where its type has a number of them
-    lineage: Lineage | None = None  # of a result: how the peer made it from what is shared
-    # of how many rows it is at least made; None: of no row at all, or it is no result
+    mock: str = ""  # how the mock was made, in words; empty: there is no mock
+    budget: str = ""  # for private statistics, in words; empty: no budget
+    # only known on this side, not sent:
+    elements: int | None = None  # None for a type whose elements cannot be counted
+    lineage: Lineage | None = None  # for a result: how the peer made it from assets
+    # for a result: the least number of rows of each number; None: of no row, or not a result
     group: int | None = None
-    fingerprint: str = ""  # of a result
-    # of a result: those of its `tags` that each of its assets has; None: it is an asset
+    fingerprint: str = ""  # for a result: of its content, hexadecimal
+    # for a result: the tags that all of its assets have; None: it is an asset
     common_tags: tuple[str, ...] | None = None
 
     @property
@@ -122,7 +123,7 @@ class Content:
         self.held = Retained(size_bytes=encoded.size_bytes)
         self._outgoing: concurrent.futures.Future[Outgoing] | None = None
         self._original = original
-        self.decode: Callable[[bytes], object] = decode  # another one where a room has encoded it
+        self.decode: Callable[[bytes], object] = decode  # replaced if a room has encoded the content
 
     @classmethod
     def of(cls, obj: object, lossy: Lossy | None = None) -> Self:

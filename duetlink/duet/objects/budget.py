@@ -64,4 +64,4 @@ class Open:
 
     budget: Budget
     table: Table
-    rows: int  # as it was shared
+    rows: int  # number of rows when it was shared

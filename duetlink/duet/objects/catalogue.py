@@ -38,8 +38,8 @@ class Offer:
     description: str
     tags: tuple[str, ...]
     mock: Content | None = None
-    mock_words: str = ""  # how it was made
-    open: Open | None = None  # to private statistics
+    mock_words: str = ""  # how the mock was made
+    open: Open | None = None  # its budget for private statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Mine:
     info: AssetInfo
     content: Content
     mock: Content | None = None
-    open: Open | None = None  # to private statistics
-    rows: Rows | str = ""  # those of an asset that a result has, one by one; else why not, in words
+    open: Open | None = None  # its budget for private statistics
+    rows: Rows | str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Received:
 
     info: AssetInfo
     value: Any
-    held_bytes: int  # the memory that it takes here
+    held_bytes: int  # the memory that it uses here
     held: Retained = field(default_factory=Retained, compare=False, repr=False)
 
 
@@ -80,17 +80,17 @@ class Catalogue:
         self, settings: Settings, recorder: Recorder, persistence: AssetPersistence, sink: Sink
     ) -> None:
         self._settings = settings
-        self._sink = sink  # hears when either side has more, less or another
+        self._sink = sink  # notified when the assets of either side change
         self._recorder = recorder
         self._link: Link | None = None
         self._revisions: dict[str, int] = {}
         self._changed = asyncio.Event()
-        self._preparing: asyncio.Queue[str] = asyncio.Queue()  # names of what has been shared
+        self._preparing: asyncio.Queue[str] = asyncio.Queue()  # names of shared assets
         self.holdings = Holdings()
         self.mine: dict[str, Mine] = {}
         self.peer: dict[str, AssetInfo] = {}
         self.received: dict[str, Received] = {}
-        # shared by an earlier kernel of this side's; the peer hears of it when it is shared again
+        # shared by an earlier kernel of this side; sent to the peer when shared again
         self.awaiting: dict[str, KeptAsset] = {}
         self._persistence = persistence
         self._requests: AssetRequests | None = None
@@ -132,7 +132,7 @@ class Catalogue:
             asset = self.mine.get(await self._preparing.get())
             if asset is not None:
                 await self._link.path_selector.prepare(await asset.content.outgoing())
-            del asset  # it may be large, and no longer shared when the next one comes
+            del asset  # release it: it may be large, and unshared before the next one arrives
 
     async def share(self, offer: Offer, budget_words: str = "") -> Mine:
         """Share an object, with its mock and budget. It replaces an asset of the same name by a new revision.

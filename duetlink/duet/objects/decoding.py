@@ -20,7 +20,7 @@ from duetlink.data import values
 from duetlink.errors import LimitExceeded, MalformedValue, ValueRefused, WorkerUnavailable, WorkLimit
 
 _TIMEOUT_S = 20.0
-_TIMEOUT_S_PER_BYTE = 1 / 10e6  # slower than the slowest library by a factor of ten
+_TIMEOUT_S_PER_BYTE = 1 / 10e6  # ten times the time of the slowest library
 _ROOM_BYTES = 1 << 30
 
 
@@ -30,9 +30,9 @@ class Decoding:
     def __init__(self, memory_bytes: int) -> None:
         """`memory_bytes` is how much memory a room may use in addition to a value and its libraries."""
         self._limits = Limits(memory_bytes=memory_bytes, threads=1)
-        self._room: Room | None = None  # that tries a value now
+        self._room: Room | None = None  # the room of the trial that runs
         self._is_closed = False
-        self.tried = 0  # values that a process of their own has survived
+        self.tried = 0  # number of trials that succeeded
         self._turn = asyncio.Lock()
 
     async def decode(self, body: memoryview, room: values.DecodeBudget) -> object:

@@ -25,7 +25,7 @@ from duetlink.errors import (
 from duetlink.net.link.link import Link
 from duetlink.net.link.transfer import CANCELLED, Transfer
 
-# The peer replies when it has the whole object; progress, not this, shows whether it moves.
+# The peer replies when it has the whole object. This limit does not detect a stall; progress shows that.
 _DELIVERY_TIMEOUT_S = 7 * 24 * 3600.0
 
 
@@ -86,7 +86,7 @@ class Giving:
             if offer is not None:
                 link.exports.withdraw(offer, error)
             if isinstance(error, TransferCancelled) and gift.transfer is not None:
-                # in words of this side, whoever it was
+                # with this side's text, whichever side cancelled
                 raise TransferCancelled(f"{gift.info.name!r}: {gift.transfer.why}") from None
             raise
 
@@ -98,7 +98,7 @@ class Giving:
         self._arriving_bytes += size_bytes
         try:
             body = await self._link.imports.pull(info.name, delivery.offer, size_bytes)
-            async with self._taking:  # one after the other: each may take what room there is
+            async with self._taking:  # one at a time: each may use all the memory that is left
                 room_bytes = self._catalogue.room_for(info.name, self._arriving_bytes)
                 room = values.DecodeBudget(room_bytes)
                 try:
@@ -108,7 +108,7 @@ class Giving:
                         f"the peer does not take {info.name!r}: {error}. It can raise max_received_bytes in"
                         " its settings, or you share() the object instead"
                     ) from None
-                except MissingLibrary:  # whose own text may tell of this side's files
+                except MissingLibrary:  # its text may name files of this side
                     raise ValueRefused(
                         f"the peer does not take {info.name!r}: what it takes to read a {info.kind} is not"
                         " installed there"

@@ -20,7 +20,7 @@ class JobLog:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.fraction: float | None = None  # from 0 to 1; None: it has told nothing
+        self.fraction: float | None = None  # from 0 to 1; None: nothing reported
         self._left = MOST_CHARACTERS
 
     def add(self, lines: Iterable[str]) -> None:

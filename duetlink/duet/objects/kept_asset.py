@@ -15,7 +15,7 @@ class KeptAsset:
 
     info: AssetInfo
     fingerprint: str  # XXH3 of the encoded content, hexadecimal; empty: the kernel ended before it was known
-    shared: bool  # False: only its number is kept, so that no other content gets it
+    shared: bool  # False: unshared; kept so that its revision number is not used again
 
     async def is_of(self, content: Content) -> bool:
         """Return True if `content` has the same fingerprint as the asset had."""

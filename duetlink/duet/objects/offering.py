@@ -21,7 +21,7 @@ from duetlink.duet.objects.budget import Budget, Open
 from duetlink.duet.objects.catalogue import Offer
 from duetlink.errors import SettingError
 
-MARK = "gradient"  # as `lossy` has it
+MARK = "gradient"  # the value of the argument `lossy`
 
 
 class Offering:

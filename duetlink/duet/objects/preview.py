@@ -10,7 +10,7 @@ from duetlink.duet.objects.asset import Content
 
 _LONGEST = 4000  # characters
 _BUILTINS = (str, bytes, bytearray, int, list, tuple, dict, set, frozenset)
-_DECIMAL_BITS = 2_000  # 602 digits: fewer than the 640 that Python writes under its lowest limit
+_DECIMAL_BITS = 2_000  # at most 603 digits; Python's lowest limit for converting integers is 640
 
 
 def preview_text(obj: object, longest: int = _LONGEST) -> str:
@@ -24,7 +24,7 @@ def preview_text(obj: object, longest: int = _LONGEST) -> str:
         return harmless_lines(text if len(text) <= longest else text[:longest] + "…")
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # of a library's repr; panics of Rust are no Exception
+    except BaseException as error:  # from a library's repr; a panic of Rust is no Exception
         return f"not shown: its repr raises {type(error).__name__}"
 
 

@@ -8,7 +8,7 @@ from duetlink.base.drawing import screen
 from duetlink.base.drawing.bars import bar
 from duetlink.net.link.transfer import Transfer, TransferStatus
 
-# no rate, and no time that is left: nobody knows for how long it is paused
+# without rate and time left, since the end of the pause is not known
 _PAUSED = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{postfix}]"
 
 
@@ -22,7 +22,7 @@ class Progress:
         self._name = name
         self._peer = peer
         self._bar: Any = None
-        self._paused_s = 0.0  # of the transfer's pauses: the bar's clock leaves those out that it has seen
+        self._paused_s = 0.0  # pauses that were subtracted from the bar's clock so far
 
     def show(self, transfer: Transfer | None) -> None:
         """Draw `transfer` as it is now, if it takes long enough for a bar."""

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 _errands = Errands("duetlink-audit")
 
 _RESERVED = 5  # descriptors: the lock, the log, its head, their directory, and one to spare
-_SETTLE_TIMEOUT_S = 5.0  # on a disk that hangs, the log is shown as it is
+_SETTLE_TIMEOUT_S = 5.0  # if the disk hangs, the log is shown as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Recorder:
         self._waiting: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
         self._begun = False
         self._closed = False
-        self._last = threading.Event()  # all is written that ever will be
+        self._last = threading.Event()  # set after the last write
         self._reserve: Reserve | None = None  # from the first entry to the last
 
     def met(self, peer: str) -> None:
@@ -93,7 +93,7 @@ class Recorder:
             await self.record(*entries)
         except AuditUnavailable:
             raise
-        except BaseException:  # cancelled: it is written all the same
+        except BaseException:  # cancelled: it is written nevertheless
             self._follow(transfer, entries[-1])
             raise
         self._follow(transfer, entries[-1])
@@ -109,7 +109,7 @@ class Recorder:
 
     def _note_end(self, transfer: Transfer, begun: Entry) -> None:
         left_bytes = min(transfer.done_bytes, transfer.size_bytes)
-        if transfer.mapped:  # the receiver may have read all of it, whatever it says
+        if transfer.mapped:  # the receiver may have read all of the shared memory, whatever it reports
             left_bytes = transfer.size_bytes
         self.note(dataclasses.replace(begun, state=transfer.state, left_bytes=left_bytes, path=transfer.path))
 
@@ -181,7 +181,7 @@ class Recorder:
                 self.begin_bytes = begin_bytes
         except AuditUnavailable as error:
             failure = str(error)
-        except Exception as error:  # of the lock's library, say: whoever waits must not wait for ever
+        except Exception as error:  # such as the lock library's: callers must not wait for ever
             _log.exception("the audit log cannot be written")
             failure = str(unavailable(self.log.path, error))
         if failure and not self.failure:

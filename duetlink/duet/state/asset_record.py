@@ -23,7 +23,7 @@ class _Made(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     code: str
     digest: str
     expression: str
-    # records of before have none: these satisfy no policy that names one
+    # older records have none, and match no policy that names one
     preparations: tuple[str, ...] = ()
 
 
@@ -43,7 +43,7 @@ class InfoRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     group: Whole | None
     fingerprint: str
     lineage: _Made | None
-    # results of version 0.1 have none, and operations among their tags: these satisfy no policy
+    # results of version 0.1 have none, and operations among their tags; they match no policy with tags
     common_tags: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
 
     def info(self) -> AssetInfo:

@@ -38,8 +38,8 @@ class Contents:
     policies: tuple[Policy, ...] = ()
     usage: dict[str, Usage] = field(default_factory=dict)
     requests: list[Incoming] = field(default_factory=list)
-    to_run: frozenset[int] = frozenset()  # numbers of those that wait for what has to be run for them
-    grants: dict[Grant, int] = field(default_factory=dict)  # the number of the request
+    to_run: frozenset[int] = frozenset()  # numbers of pending requests that have a job
+    grants: dict[Grant, int] = field(default_factory=dict)  # by which request it was given
 
     @classmethod
     def parse(cls, found: Mapping[Key, str]) -> Self:

@@ -17,12 +17,12 @@ from duetlink.errors import SettingError, StateBroken, StateInUse, StateUnavaila
 
 DEFAULT = "default"  # the name behind `resume=True`
 
-# no name that hides, climbs, or that a file system would write otherwise
+# no hidden name, no path separator, no name that some file systems change
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
 _LOCK, _HOLDER, _FILE, _LEDGER = "lock", "in-use-by", "state.sqlite", "privacy.jsonl"
 _WORKS = "work"
 _FORGOTTEN = "_forgotten-"  # no name begins like this
-_LOCK_TIMEOUT_S = 0.3  # so that a launch is not refused because somebody looks whether it is held
+_LOCK_TIMEOUT_S = 0.3  # so that `is_held` in another process does not make a launch fail
 
 
 def check_name(name: object) -> str:
@@ -129,9 +129,9 @@ class StateDirectory:
         self.hold()
         aside = self.directory.with_name(f"{_FORGOTTEN}{os.getpid()}-{self.name}")
         try:
-            if os.name == "nt":  # no directory is renamed there while a file in it is open
+            if os.name == "nt":  # Windows renames no directory while a file in it is open
                 self.release()
-            # whoever comes meanwhile finds all of it or nothing
+            # other processes see all of it or nothing
             self.directory.rename(aside)
         except OSError as error:
             raise unavailable(self.directory, error) from error

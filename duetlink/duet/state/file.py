@@ -20,8 +20,8 @@ from duetlink.duet.state.directory import unavailable
 from duetlink.duet.state.records import Key
 from duetlink.errors import StateBroken, StateUnavailable
 
-FORMAT = 1  # one more when an older version could not read the file
-_APPLICATION = 0x64756574  # SQLite's header says so what the file is
+FORMAT = 1  # incremented when an older version could not read the file
+_APPLICATION = 0x64756574  # in SQLite's header: identifies the kind of file
 _DIGEST_BYTES = 16
 _BUSY_TIMEOUT_S = 5.0
 _TABLE = (
@@ -32,7 +32,7 @@ _UPSERT = (
     "INSERT INTO records VALUES (?, ?, ?, ?) ON CONFLICT (kind, key) "
     "DO UPDATE SET value = excluded.value, digest = excluded.digest"
 )
-# not the file's fault, by SQLite's primary result codes
+# SQLite's primary result codes that do not mean a damaged file
 _ELSEWHERE = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_BUSY,
@@ -58,9 +58,9 @@ class StateFile:
         """Create a file without records, atomically. Raises StateUnavailable."""
         new = path.with_name(path.name + ".new")
         try:
-            for left in (new, new.with_name(new.name + "-journal")):  # by a kernel that ended in here
+            for left in (new, new.with_name(new.name + "-journal")):  # left by a kernel that ended here
                 left.unlink(missing_ok=True)
-            # SQLite would let others read it
+            # SQLite would create it readable for others
             os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             with contextlib.closing(_connect(new)) as connection:
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -81,7 +81,7 @@ class StateFile:
             StateUnavailable: it cannot be read.
         """
         try:
-            if path.stat().st_size == 0:  # to SQLite that is a new one
+            if path.stat().st_size == 0:  # SQLite takes an empty file for a new database
                 raise broken(path, "it is empty")
             connection = _connect(path, "ro" if read_only else "rw")
         except OSError as error:
@@ -92,7 +92,7 @@ class StateFile:
         try:
             file._check()
             if not read_only:
-                # where the file system cannot do it, it stays with a journal, which is as safe
+                # on a file system without WAL, SQLite keeps a rollback journal, which is as safe
                 connection.execute("PRAGMA journal_mode = WAL")
         except BaseException as error:
             connection.close()
@@ -143,7 +143,7 @@ class StateFile:
                     [key for key, value in changes.items() if value is None],
                 )
                 if sync and not changes:
-                    # a transaction in which nothing is written would not sync those before it
+                    # an empty transaction would not sync the earlier ones
                     connection.execute(f"PRAGMA user_version = {FORMAT}")
                 connection.execute("COMMIT")
             except BaseException:
@@ -182,7 +182,7 @@ def broken(path: Path, what: str) -> StateBroken:
 
 
 def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
-    # autocommit: transactions are begun in here by name
+    # autocommit mode: `write` begins its transactions explicitly
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -203,5 +203,5 @@ def _failure(path: Path, error: sqlite3.Error) -> StateBroken | StateUnavailable
 
 
 def _digest(kind: str, key: str, value: str) -> bytes:
-    content = "\0".join((kind, key, value))  # all three are ASCII without it
+    content = "\0".join((kind, key, value))  # all three are ASCII without NUL
     return hashlib.blake2b(content.encode(), digest_size=_DIGEST_BYTES).digest()

@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-Key = tuple[str, str]  # the kind, and what it is about as JSON
+Key = tuple[str, str]  # the kind, and a JSON array that identifies the object
 
 ASSET = "asset"  # by name
-POLICY = "policy"  # by name, with what it has let out
-ORDER = "order"  # of the policies: one record
+POLICY = "policy"  # by name; with its usage
+ORDER = "order"  # the order of the policies; one record
 REQUEST = "request"  # by number
-GRANT = "grant"  # by peer, name and revision: the number of the request that the person has granted
+GRANT = "grant"  # by peer, name and revision; holds the number of the granted request
 
 
 def key(kind: str, *about: str | int) -> Key:

@@ -35,7 +35,7 @@ class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def request_to_json(request: Incoming) -> dict[str, Any]:
-    # what has been made of a job is not kept, and is made again
+    # a job's result is not kept; the job runs again
     job = request.job if request.state == PENDING else None
     return {
         **{name: plain(getattr(request, name)) for name in (*_ALIKE, *_MOMENTS)},

@@ -28,12 +28,12 @@ from duetlink.duet.state.works import Pieces, Works
 from duetlink.duet.state.writer import StateWriter
 from duetlink.errors import ValueRefused
 
-WORK_LIMIT_BYTES = 4 * 1024**3  # that all requests that wait may take up on the disk
-LOST = "its kernel has ended"  # and what it needs to be run is not there
+WORK_LIMIT_BYTES = 4 * 1024**3  # for the jobs of all waiting requests on the disk
+LOST = "its kernel has ended"  # the reason of a request whose job cannot be restored
 
 _log = logging.getLogger(__name__)
 
-# How long `share` waits for the fingerprint of a large object, and the end of a duet for those under way.
+# How long `share` waits for the fingerprint of a large object, and `close` for those being computed.
 _FINGERPRINT_WAIT_S = 0.1
 _LAST_FINGERPRINTS_S = 5.0
 
@@ -53,9 +53,9 @@ class State(Persistence):
     ) -> None:
         self.name, self.ledger = place.name, place.ledger
         self._works = works
-        self._work_bytes = works.sizes()  # by the numbers of the requests
+        self._work_bytes = works.sizes()  # by request number
         self._work_limit_bytes = work_limit_bytes
-        self._contents: Contents | None = contents  # until they are put back
+        self._contents: Contents | None = contents  # until `restore`
         self._granted: dict[Grant, int] = dict(contents.grants)  # the number of the request
         self._kept_policies = frozenset(contents.usage)
         self._revisions = {name: record.info.revision for name, record in contents.assets.items()}
@@ -143,7 +143,7 @@ class State(Persistence):
         reading = asyncio.ensure_future(self._read(info, content))
         self._reading.add(reading)
         reading.add_done_callback(self._reading.discard)
-        # so that it is there when the kernel dies at once; a large object takes its time
+        # saved at once if it is fast; a large object's fingerprint is saved later
         await asyncio.wait((reading,), timeout=_FINGERPRINT_WAIT_S)
         await self.written(sync=False)
 

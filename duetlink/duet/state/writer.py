@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class _StateBatch:
     changes: Mapping[Key, str | None]
-    works: Mapping[int, Pieces | None] = field(default_factory=dict)  # None: it is no longer needed
+    works: Mapping[int, Pieces | None] = field(default_factory=dict)  # None: remove it
     sync: bool = False
     written: concurrent.futures.Future[None] | None = None
 
@@ -47,7 +47,7 @@ class StateWriter:
         self._unwritten_works: dict[int, Pieces | None] = {}
         self._closed: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._closing = False
-        # no pool: those take no more work when the interpreter is ending, and an ending is put down too
+        # no pool: pools refuse work while the interpreter ends, and that is when the last changes are saved
         self._thread = threading.Thread(target=self._work, name="duetlink-state", daemon=True)
         self._thread.start()
 
@@ -91,7 +91,7 @@ class StateWriter:
                 open_ = batches[-1] is not None
                 self._write([batch for batch in batches if batch is not None])
         finally:
-            with contextlib.suppress(Exception):  # the records are written, or it was told that they are not
+            with contextlib.suppress(Exception):  # the records are written, or the failure was reported
                 self._file.close()
             self._ended()
             self._closed.set_result(None)
@@ -110,7 +110,7 @@ class StateWriter:
                 self._remove_works()
             except StateUnavailable as error:
                 failure = str(error)
-            except Exception as error:  # whoever waits must not wait for ever
+            except Exception as error:  # callers must not wait for ever
                 _log.exception("the state cannot be written")
                 failure = str(unavailable(self._file.path, error))
         if failure and not self.failure:

@@ -36,5 +36,5 @@ async def announce(decision: Decision, request: Incoming, content: Content) -> N
 def _shown(content: Content) -> str:
     try:
         return preview_of(content)
-    except Exception as error:  # it cannot be decoded: what was answered is shown all the same
+    except Exception as error:  # it cannot be decoded; the answer is shown nevertheless
         return f"not shown: {type(error).__name__}"

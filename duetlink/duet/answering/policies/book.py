@@ -32,7 +32,7 @@ class Charging:
     """The charge of one release or one run, which can be undone."""
 
     policy: Policy
-    usage: Usage  # of the policy, which may have been removed since
+    usage: Usage  # the usage of a policy that may have been removed since
     facts: Facts
     moment: datetime.datetime
     kept: Callable[[Policy, Usage], None]
@@ -57,7 +57,7 @@ class PolicyBook:
         self.now = now
         self.policies: tuple[Policy, ...] = ()
         self.usage: dict[str, Usage] = {}
-        self.changing = asyncio.Lock()  # by a person: a change is kept before it is in force
+        self.changing = asyncio.Lock()  # one change by a person at a time: it is saved before it is in force
 
     def resume(self, policies: Sequence[Policy], usage: dict[str, Usage]) -> None:
         """Load the policies and usage of an earlier kernel."""

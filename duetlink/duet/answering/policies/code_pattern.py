@@ -11,8 +11,8 @@ import functools
 import re
 
 _ONE = r"(?:[\w:-]|(?<=\d)\.(?=\d))"
-# The code says with these that it does not tell everything; see `operations/code.py`.
-# Where a text constant of the peer's reads so, the code is taken for less than it is, which does no harm.
+# Words by which the shown code says that it leaves something out; see `operations/printer`.
+# If a string constant of the peer's contains them, the code counts as incomplete, which is safe.
 _NOT_ALL = (
     *("further steps are not shown", "sent by the peer", "in place of", "another one in each round"),
     *("characters(", "items(", "malformed(", "undefined", "it may have done a part", "one of several steps"),
@@ -40,7 +40,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     while position < len(pattern):
         character = pattern[position]
         position += 1
-        # a closing bracket that comes first is one of the characters, as in fnmatch
+        # a closing bracket in first place is an ordinary character, as in fnmatch
         end = pattern.find("]", position + 1 + (pattern[position : position + 1] == "!"))
         if character == "[" and end >= 0:
             parts.append(_one_of(pattern[position:end]))

@@ -131,7 +131,7 @@ def _tags(policy: Policy, facts: Facts) -> Iterator[str]:
         for tag in facts.tags:
             if not _fits(tag, policy.tags):
                 yield f"the object has the tag {tag!r} as well"
-        # a denial is not evaded by doing something more
+        # a denial must not be evaded by one more operation
         for operation in (facts.operations or ()) if policy.action == APPROVE else ():
             if operation == UNKNOWN or not _fits(operation, policy.tags):
                 yield f"it was made by {operation}, which is none of the tags"
@@ -208,7 +208,7 @@ def _digests(digests: Sequence[str]) -> str:
 
 
 def _not_made(policy: Policy) -> Iterator[str]:
-    if policy.action != APPROVE:  # that is decided once more, when the function has been run
+    if policy.action != APPROVE:  # an approval is decided again after the run
         yield "nobody knows what it makes before it has been run"
 
 

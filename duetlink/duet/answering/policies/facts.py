@@ -20,19 +20,19 @@ class Facts:
     peer: str
     size_bytes: int
     elements: int | None = None
-    # of the lists, by which it was made, and `UNKNOWN` for all others; None: it is an asset
+    # the allow-listed operations that made it, `UNKNOWN` for any other; None: it is an asset
     operations: tuple[str, ...] | None = None
-    assets: tuple[str, ...] = ()  # and from what
-    code: str = ""  # digest of how it was made
-    lineage: str = ""  # that in Python
-    group: int | None = 1  # of how many rows it is at least made; None: of no row of an asset
-    is_function: bool = False  # it is what a whole function makes
-    # else the function has not been run, and nobody knows type and size of what it makes
+    assets: tuple[str, ...] = ()  # the names of the assets that it was made from
+    code: str = ""  # digest of the program or function
+    lineage: str = ""  # the program as Python
+    group: int | None = 1  # least number of rows that each number is made of; None: of no row of an asset
+    is_function: bool = False  # it is the result of a whole function
+    # False: the job has not been run, so type and size are unknown
     is_made: bool = True
-    # of `tags`, which any of its assets has, those that all of them have; None: it is an asset
+    # the tags that all of its assets have (`tags`: that any of them has); None: it is an asset
     common_tags: tuple[str, ...] | None = None
-    # digests of the preparations that its assets went through; UNPREPARED is among them if one was used
-    # otherwise. Empty: it is an asset, or what a function makes
+    # digests of the preparations that its assets went through, with UNPREPARED if one was used directly;
+    # empty for an asset, and for the result of a function
     preparations: tuple[str, ...] = ()
 
     @property

@@ -16,9 +16,10 @@ from duetlink.duet.objects.asset import MAX_NAME
 from duetlink.errors import SettingError
 
 APPROVE, DENY, ASK = ACTIONS = ("approve", "deny", "ask")
-MAX_REASON = 2000  # characters, as of a request's
+MAX_REASON = 2000  # characters, as for a request
 
-_DIGEST = re.compile("[0-9a-f]{64}")  # SHA-256; of code, as versions of duetlink before 2 named it
+# SHA-256; a digest of code in this form is from a version of duetlink before 2
+_DIGEST = re.compile("[0-9a-f]{64}")
 OUTDATED = "is of an earlier version, which named programs otherwise: take the new one from a request"
 _PATTERNS = ("assets", "tags", "kinds", "operations", "lineage", "code", "peers")
 _NUMBERS = ("min_group", "max_bytes", "max_elements", "count", "total_bytes", "total_elements")
@@ -100,7 +101,7 @@ class Policy:
     log: bool = False
     failures: str = ""
 
-    if TYPE_CHECKING:  # a pattern may be given alone
+    if TYPE_CHECKING:  # for type checkers: a single pattern may be given as a str
 
         def __init__(
             self,

@@ -18,14 +18,15 @@ class Usage:
     count: int = 0
     size_bytes: int = 0
     elements: int = 0
-    moments: deque[datetime.datetime] = field(default_factory=deque)  # of a rate: the latest, no more than it
+    # for `rate`: the latest approvals, at most `rate[0]`
+    moments: deque[datetime.datetime] = field(default_factory=deque)
 
     def charge(self, policy: Policy, facts: Facts, now: datetime.datetime) -> None:
         """Count one release."""
         self._add(1, facts)
         if policy.rate is not None:
             self.moments.append(now)
-            if len(self.moments) > policy.rate[0]:  # that one was too long ago to count
+            if len(self.moments) > policy.rate[0]:  # the oldest one no longer matters
                 self.moments.popleft()
 
     def charge_back(self, policy: Policy, facts: Facts, now: datetime.datetime) -> None:
