@@ -129,7 +129,7 @@ class Life:
         if self._resumed is not None:
             await self._resumed.restore(self.catalogue, self.inbox)
 
-    async def _put_down_end(self) -> None:
+    async def _record_end(self) -> None:
         ended = Entry(kind=entry.CLOSED, reason=str(self.why_closed))
         with contextlib.suppress(AuditUnavailable, TimeoutError):
             async with asyncio.timeout(_LAST_ENTRY_TIMEOUT_S):
@@ -153,8 +153,8 @@ class Life:
         link.exports.pause(self.paused)
         link.belong_to(LinkOwner(self.end, self._lost, self._restored))
         self.catalogue.attach(link, self.remote_session.revisions.review)
-        for desk in (self.inbox, self.asking, self.giving, self.remote_session):
-            desk.attach(link)
+        for part in (self.inbox, self.asking, self.giving, self.remote_session):
+            part.attach(link)
         self.ports.attach(link)
         link.start()
         self._preparing = asyncio.ensure_future(self.catalogue.keep_prepared())
@@ -227,7 +227,7 @@ class Life:
         assert before is not None
         before.belong_to(LinkOwner())
         try:
-            await self._leave(before)
+            await self._forget_peer(before)
             self.check_missing()
             self.verifier = verifier
             reason = f"by a new code, in the place of the peer before; it calls itself {link.peer_name!r}"
@@ -246,7 +246,7 @@ class Life:
         except DuetError as error:
             _log.warning("the compression of before cannot go on: %s", error)
 
-    async def _leave(self, link: Link) -> None:
+    async def _forget_peer(self, link: Link) -> None:
         """Drop everything that belonged to this peer."""
         words = "the peer of this pointer is gone, take one of duet.store"
         self.asking.detach(LinkClosed(_IN_ITS_PLACE), words)
@@ -256,9 +256,9 @@ class Life:
         assert self._preparing is not None
         await cancelled(self._preparing)
         await self.remote_session.close()
-        await self.ports.leave()
-        await self.inbox.leave()
-        self.catalogue.leave()
+        await self.ports.forget_peer()
+        await self.inbox.forget_peer()
+        self.catalogue.forget_peer()
         self.asking = self.asking.successor()
         self.remote_session = self.remote_session.successor(self.asking)
 
@@ -368,7 +368,7 @@ class Life:
                 await self._cleanups.pop()()
         finally:
             if self._recording:
-                await self._put_down_end()
+                await self._record_end()
             # a variable that holds this duet must not keep results in memory
             for request in self.inbox.requests:
                 request.release()

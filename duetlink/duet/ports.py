@@ -46,7 +46,7 @@ class Ports:
         self._link = link
         serve(link.streams, self.registry, self)
 
-    async def leave(self) -> None:
+    async def forget_peer(self) -> None:
         """Close the ports opened to the services of a peer that has left for good."""
         for listener in list(self.listeners):
             await self.shut(listener)

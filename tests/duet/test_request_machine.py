@@ -33,12 +33,12 @@ from duetlink.duet.answering.states import (
 RUNS = 10_000  # about two seconds; 100,000 found nothing more
 STEPS = 30
 FAILURES: dict[type, tuple[FailureKind, ...]] = {
-    do.Keep: (FailureKind.OTHER, FailureKind.INTERRUPTED),
-    do.KeepFailure: (FailureKind.OTHER, FailureKind.INTERRUPTED),
+    do.Save: (FailureKind.OTHER, FailureKind.INTERRUPTED),
+    do.SaveFailure: (FailureKind.OTHER, FailureKind.INTERRUPTED),
     do.MakeOffer: (FailureKind.GONE, FailureKind.OTHER, FailureKind.INTERRUPTED),
     do.Release: (FailureKind.AUDIT, FailureKind.GONE, FailureKind.OTHER, FailureKind.INTERRUPTED),
     do.WriteAuditEntry: (FailureKind.AUDIT, FailureKind.INTERRUPTED),
-    do.Tell: (FailureKind.OTHER, FailureKind.INTERRUPTED),
+    do.SendAnswer: (FailureKind.OTHER, FailureKind.INTERRUPTED),
 }
 
 NO_YES = "nothing is released without a standing yes"
@@ -223,7 +223,7 @@ class World:
             case do.MakeOffer(asker) | do.Release(asker):
                 self.check_yes(Charged.RELEASE)
                 check(asker not in self.withdrawn, TAKEN_BACK)
-            case do.TakeBackOffer(asker):
+            case do.WithdrawOffer(asker):
                 check(self.offers.get(asker) == "made", TAKEN_BACK)
                 self.offers[asker] = "ended"
                 self.recorded.discard(asker)
@@ -231,7 +231,7 @@ class World:
                 self.offers[asker] = "ended"
             case (
                 do.Reply(asker, state, reason)
-                | do.Tell(asker, state, reason)
+                | do.SendAnswer(asker, state, reason)
                 | do.Notify(asker, state, reason)
             ):
                 self.answer(asker, state, reason)
@@ -241,7 +241,7 @@ class World:
                 self.raised = True
             case do.Decide():
                 self.decided("policy p")
-            case do.LetGo():
+            case do.FreeContent():
                 self.ended = True
 
     def answer(self, asker: bytes, state: str, reason: str) -> None:
@@ -303,7 +303,7 @@ def test_the_worlds_reach_every_end_and_every_way() -> None:
     for seed in range(RUNS):
         world = World(random.Random(seed), step)
         world.run()
-        reached.add((world.case.phase, world.case.way, world.case.outcome))
+        reached.add((world.case.phase, world.case.reply_mode, world.case.outcome))
     assert {outcome for phase, _, outcome in reached if phase is Phase.ENDED} == {
         APPROVED,
         DENIED,
@@ -317,13 +317,13 @@ def test_the_worlds_reach_every_end_and_every_way() -> None:
 # What is replaced in a copy of the machine, and the property that finds it.
 PLANTED = {
     "an offer goes out before it is recorded": (
-        "return now, (do.Release(asker, with_question=now.way is not Way.MESSAGE),)",
+        "return now, (do.Release(asker, with_question=now.reply_mode is not ReplyMode.MESSAGE),)",
         "return _next_offer(replace(now, offered=(*now.offered, asker)))",
         AUDITED,
     ),
     "a policy's no is told before it is recorded": (
         "return now, (*before, settle, do.WriteAuditEntry(Entries.ASKED_AND_ANSWERED, asked.asker))",
-        "return _ended(now, *before, settle, do.LetGo(), do.Reply(asked.asker, DENIED, answer.reason))",
+        "return _ended(now, *before, settle, do.FreeContent(), do.Reply(asked.asker, DENIED, answer.reason))",
         AUDITED,
     ),
     "one of two who wait hears nothing": (
@@ -332,8 +332,8 @@ PLANTED = {
         ONCE,
     ),
     "a quota is charged after the offer was made": (
-        "(*actions, do.Charge(Charged.RELEASE), do.Keep())",
-        "(*actions, do.Keep())",
+        "(*actions, do.Charge(Charged.RELEASE), do.Save())",
+        "(*actions, do.Save())",
         QUOTA,
     ),
     "a quota is not given back": (
@@ -353,8 +353,8 @@ PLANTED = {
         ONCE,
     ),
     "a request is settled twice": (
-        "count = (do.Count(),) if now.way is Way.AGAIN else ()",
-        "count = (do.LetGo(), do.Settle(APPROVED, now.by))",
+        "count = (do.Count(),) if now.reply_mode is ReplyMode.AGAIN else ()",
+        "count = (do.FreeContent(), do.Settle(APPROVED, now.by))",
         ONCE,
     ),
     "a policy that leaves it to a person grants": (
@@ -364,7 +364,8 @@ PLANTED = {
     ),
     "a failed grant is told all the same": (
         "    return _pending_again(now, failed.error, *undo, do.Settle(PENDING))",
-        "    return _tell(replace(now, phase=Phase.TELLING, outcome=APPROVED), *undo, do.Settle(PENDING))",
+        "    now = replace(now, phase=Phase.TELLING, outcome=APPROVED)\n"
+        "    return _send_answer(now, *undo, do.Settle(PENDING))",
         NO_YES,
     ),
     "a withdrawal while the release is recorded is overlooked": (
@@ -384,18 +385,18 @@ PLANTED = {
         QUOTA,
     ),
     "a failed run is told without a word of its policy": (
-        "waits = do.CallPerson() if event.told is None else do.KeepFailure(event.told.by, event.told.reason)",
-        "waits = do.KeepFailure('policy p', 'it failed')",
+        "waits = do.CallPerson() if event.told is None else do.SaveFailure(event.told.by, event.told.reason)",
+        "waits = do.SaveFailure('policy p', 'it failed')",
         NO_WORD,
     ),
     "an offer that nobody was told of stays": (
-        "back = (do.TakeBackOffer(asker),) if asker in now.offered else ()",
+        "back = (do.WithdrawOffer(asker),) if asker in now.offered else ()",
         "back = ()",
         TAKEN_BACK,
     ),
     "a denial is awaited after an interrupt": (
-        "    if now.way is Way.REPLY:\n        return _not_replied(now, failed, undo)",
-        "    if now.way is Way.REPLY:\n"
+        "    if now.reply_mode is ReplyMode.REPLY:\n        return _not_replied(now, failed, undo)",
+        "    if now.reply_mode is ReplyMode.REPLY:\n"
         "        return now, (*undo, do.WriteAuditEntry(Entries.ASKED_AND_ANSWERED))",
         WAITS,
     ),
@@ -450,15 +451,15 @@ NO_DISK = OSError("no disk")
 def test_a_policy_answers_in_the_reply_once_its_line_is_on_the_disk() -> None:
     case, done = lived(
         events.RequestArrived(A, BY_POLICY),
-        events.Done(do.Keep()),
+        events.Done(do.Save()),
         events.Done(do.MakeOffer(A)),
         events.Done(do.Release(A, with_question=True)),
     )
     assert done == [
-        (do.Settle(APPROVED, "policy p"), do.Charge(Charged.RELEASE), do.Keep()),
+        (do.Settle(APPROVED, "policy p"), do.Charge(Charged.RELEASE), do.Save()),
         (do.MakeOffer(A),),
         (do.Release(A, with_question=True),),
-        (do.Grant("policy p"), do.Announce(), do.LetGo(), do.Reply(A, APPROVED)),
+        (do.Grant("policy p"), do.Announce(), do.FreeContent(), do.Reply(A, APPROVED)),
     ]
     assert (case.phase, case.outcome) == (Phase.ENDED, APPROVED)
 
@@ -467,15 +468,15 @@ def test_where_the_log_cannot_be_written_nothing_leaves_and_the_request_is_denie
     release = do.Release(A, with_question=True)
     case, done = lived(
         events.RequestArrived(A, BY_POLICY),
-        events.Done(do.Keep()),
+        events.Done(do.Save()),
         events.Done(do.MakeOffer(A)),
         events.Failed(release, FailureKind.AUDIT, NO_DISK),
     )
     assert done[-1] == (
-        do.TakeBackOffer(A, NO_DISK),
+        do.WithdrawOffer(A, NO_DISK),
         do.ChargeBack(Charged.RELEASE),
         do.Settle(DENIED, "", NO_LOG),
-        do.LetGo(),
+        do.FreeContent(),
         do.Reply(A, DENIED, NO_LOG),
     )
     assert case.phase is Phase.ENDED
@@ -486,14 +487,14 @@ def test_where_the_log_cannot_be_written_a_request_that_a_person_approves_is_pen
     case, done = lived(
         events.RequestArrived(A),
         events.Answered(BY_PERSON),
-        events.Done(do.Keep()),
+        events.Done(do.Save()),
         events.Done(do.MakeOffer(A)),
         events.Failed(release, FailureKind.AUDIT, NO_DISK),
     )
-    assert done[1] == (do.Settle(APPROVED, PERSON), do.Grant(PERSON), do.Keep())
+    assert done[1] == (do.Settle(APPROVED, PERSON), do.Grant(PERSON), do.Save())
     assert done[-1] == (
-        do.TakeBackOffer(A, NO_DISK),
-        do.TakeBackGrant(),
+        do.WithdrawOffer(A, NO_DISK),
+        do.RevokeGrant(),
         do.Settle(PENDING),
         do.Raise(NO_DISK),
     )
@@ -505,23 +506,23 @@ def test_where_one_of_two_offers_fails_the_other_is_taken_back_and_both_hear_why
         events.RequestArrived(A),
         events.Joined(B),
         events.Answered(BY_PERSON),
-        events.Done(do.Keep()),
+        events.Done(do.Save()),
         events.Done(do.MakeOffer(A)),
         events.Done(do.Release(A, with_question=False)),
         events.Failed(do.MakeOffer(B), FailureKind.GONE, GONE),
-        events.Done(do.Tell(A, DENIED, "'gone'")),
-        events.Done(do.Tell(B, DENIED, "'gone'")),
+        events.Done(do.SendAnswer(A, DENIED, "'gone'")),
+        events.Done(do.SendAnswer(B, DENIED, "'gone'")),
     )
     assert done[-3:] == [
         (
-            do.TakeBackOffer(A, GONE),
-            do.TakeBackGrant(),
+            do.WithdrawOffer(A, GONE),
+            do.RevokeGrant(),
             do.Settle(DENIED, PERSON, "'gone'"),
             do.Note(Entries.ANSWERED),
-            do.Tell(A, DENIED, "'gone'"),
+            do.SendAnswer(A, DENIED, "'gone'"),
         ),
-        (do.Tell(B, DENIED, "'gone'"),),
-        (do.LetGo(), do.Raise(GONE)),
+        (do.SendAnswer(B, DENIED, "'gone'"),),
+        (do.FreeContent(), do.Raise(GONE)),
     ]
     assert (case.phase, case.outcome) == (Phase.ENDED, DENIED)
 
@@ -530,18 +531,18 @@ def test_a_withdrawal_while_the_offer_is_made_ends_the_request_and_gives_the_quo
     case, done = lived(
         events.RequestArrived(A),
         events.Answered(BY_POLICY),
-        events.Done(do.Keep()),
+        events.Done(do.Save()),
         events.Withdrawn(A),
         events.Done(do.MakeOffer(A)),
     )
     assert done[-2:] == [
         (),
         (
-            do.TakeBackOffer(A),
+            do.WithdrawOffer(A),
             do.ChargeBack(Charged.RELEASE),
             do.Settle(WITHDRAWN),
             do.Note(Entries.WITHDRAWN),
-            do.LetGo(),
+            do.FreeContent(),
         ),
     ]
     assert (case.phase, case.outcome) == (Phase.ENDED, WITHDRAWN)
@@ -553,14 +554,14 @@ def test_what_expires_while_its_release_fails_has_expired() -> None:
         events.RequestArrived(A),
         events.Answered(BY_PERSON),
         events.Expired("late"),
-        events.Failed(do.Keep(), FailureKind.OTHER, closed),
+        events.Failed(do.Save(), FailureKind.OTHER, closed),
     )
     assert done[-1] == (
         do.Settle(PENDING),
         do.Settle(EXPIRED),
         do.Note(Entries.WITHDRAWN),
         do.Notify(A, DENIED, "late"),
-        do.LetGo(),
+        do.FreeContent(),
         do.Raise(closed),
     )
     assert (case.phase, case.outcome) == (Phase.ENDED, EXPIRED)
@@ -627,21 +628,21 @@ def test_what_a_policy_approves_is_charged_once_for_its_run_and_its_release() ->
         do.ChargeBack(Charged.RUN),
         do.Settle(APPROVED, "policy p"),
         do.Charge(Charged.RELEASE),
-        do.Keep(),
+        do.Save(),
     )
 
 
 def test_a_failure_that_its_policy_tells_is_kept_before_it_is_told() -> None:
     case, done = run_by_policy(
         events.FunctionFailed(events.Fail("policy p", "it failed")),
-        events.Done(do.KeepFailure("policy p", "it failed")),
+        events.Done(do.SaveFailure("policy p", "it failed")),
     )
     assert done == [
-        (do.KeepFailure("policy p", "it failed"),),
+        (do.SaveFailure("policy p", "it failed"),),
         (
             do.Settle(FAILED, "policy p", "it failed"),
             do.Note(Entries.ANSWERED),
-            do.Tell(A, FAILED, "it failed"),
+            do.SendAnswer(A, FAILED, "it failed"),
         ),
     ]
     assert case.phase is Phase.TELLING
@@ -651,12 +652,16 @@ def test_a_failure_that_no_policy_tells_waits_for_a_person_who_says_how_much() -
     case, done = run_by_policy(
         events.FunctionFailed(),
         events.Answered(events.Fail(PERSON, "in line 4")),
-        events.Done(do.Tell(A, FAILED, "in line 4")),
+        events.Done(do.SendAnswer(A, FAILED, "in line 4")),
     )
     assert done == [
         (do.CallPerson(),),
-        (do.Settle(FAILED, PERSON, "in line 4"), do.Note(Entries.ANSWERED), do.Tell(A, FAILED, "in line 4")),
-        (do.LetGo(),),
+        (
+            do.Settle(FAILED, PERSON, "in line 4"),
+            do.Note(Entries.ANSWERED),
+            do.SendAnswer(A, FAILED, "in line 4"),
+        ),
+        (do.FreeContent(),),
     ]
     assert (case.phase, case.outcome) == (Phase.ENDED, FAILED)
 

@@ -66,12 +66,12 @@ class Grant(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class TakeBackGrant(Action):
+class RevokeGrant(Action):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class TakeBackOffer(Action):
+class WithdrawOffer(Action):
     """Withdraw an offer that the peer was never sent. Nothing of it has left or will leave."""
 
     asker: bytes
@@ -138,7 +138,7 @@ class Decide(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo(Action):
+class FreeContent(Action):
     """Release the content of the request, which has ended."""
 
 
@@ -150,12 +150,12 @@ class Raise(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class Keep(Awaited):
+class Save(Awaited):
     """Wait until charges and grants are on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeepFailure(Awaited):
+class SaveFailure(Awaited):
     """Wait until the charges are on the disk, before the peer is told that its function failed. That the
     function failed is information about the data, so the run has to be paid for first.
     """
@@ -191,7 +191,7 @@ class WriteAuditEntry(Awaited):
 
 
 @dataclass(frozen=True, slots=True)
-class Tell(Awaited):
+class SendAnswer(Awaited):
     """Send an answer as a message, and wait until the peer has received it."""
 
     asker: bytes

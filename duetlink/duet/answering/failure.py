@@ -61,18 +61,18 @@ class Failure:
     line: int = 0  # of the function, whose `def` is line 1; 0: not in the function
     message: str = ""  # may quote the data
     traceback: str = ""  # may quote the data
-    stopped: str = ""  # why the run was stopped, for the owner; then all other fields are empty
+    stopped: str = ""  # why the run was stopped, for the owner; then only `traceback` may be set too
     step: int = 0  # the first step of a program that failed, from 1; 0: not known, or a function
     operation: str = ""  # the operation of that step, as this side names it
 
     @classmethod
-    def of(cls, told: Any, lines: int) -> Self:
+    def of(cls, report: Any, lines: int) -> Self:
         """Read what the room reports of a failed function with this many lines. Raises WorkerUnavailable: the
         report is malformed.
         """
         try:
-            kinds = [str(kind) for kind in told["kinds"]]
-            line, message, trace = int(told["line"]), str(told["message"]), str(told["traceback"])
+            kinds = [str(kind) for kind in report["kinds"]]
+            line, message, trace = int(report["line"]), str(report["message"]), str(report["traceback"])
         except (KeyError, TypeError, ValueError, OverflowError):
             raise errors.WorkerUnavailable("the room's answer is no failure of a function") from None
         kind = next((kind for kind in kinds if kind in _KNOWN), "Exception")

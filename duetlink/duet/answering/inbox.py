@@ -107,7 +107,7 @@ class Inbox:
             self._call_person,
             self._ended,
         )
-        self._queue = Queue(self._grants.stands, self._forgotten)
+        self._queue = Queue(self._grants.is_granted_by, self._forgotten)
         self._questions = Questions(self._releases.is_moving)
         self._link: Link | None = None
         self._arrived = asyncio.Event()
@@ -124,7 +124,7 @@ class Inbox:
         link.rpc.handle(pb.Ask, self._asked)
         link.rpc.notice(pb.Withdraw, self._withdrawn)
 
-    async def leave(self) -> None:
+    async def forget_peer(self) -> None:
         """Forget the questions of a peer that has left for good; its link is closed. Its pending requests
         stay pending without askers, as after a restart, and the next peer gets the answer when it asks again.
         """
@@ -135,7 +135,7 @@ class Inbox:
                     self._runner.stepped.clear()
                     await self._runner.stepped.wait()
         for handling in self._queue.open:
-            self._runner.hear(handling, PeerGone())
+            self._runner.handle(handling, PeerGone())
             handling.askers.clear()
         self._questions = Questions(self._releases.is_moving)
 
@@ -148,7 +148,7 @@ class Inbox:
         for handling in self._queue.open:
             self._runner.start_timer(handling)
 
-    async def take_up(self, request: Incoming, content: bytes) -> None:
+    async def restore_job(self, request: Incoming, content: bytes) -> None:
         """Restore the job of a request from the bytes that an earlier kernel saved. Call it before `resume`.
         Raises ValueError: the bytes are no job.
         """
@@ -238,12 +238,12 @@ class Inbox:
         is to it. Rules are tried in order.
         """
         assert self._link is not None
-        runs = arrival.job is not None and arrival.job.is_unasked
+        runs = arrival.job is not None and arrival.job.runs_on_arrival
         if isinstance(arrival.job, ProgramJob) and arrival.job.is_paid:  # its budget is the owner's approval
             handling = self._unanswered(arrival.info) or self._enter(ask, arrival)
             return handling, RequestArrived(ask.request_id, Yes(BUDGET), handling.is_unmade, runs=True)
-        whose = (self._link.peer_name, *arrival.info.identity)
-        granted = self._grants.find(whose)
+        grant_key = (self._link.peer_name, *arrival.info.identity)
+        granted = self._grants.find(grant_key)
         if granted is not None and granted.by == PERSON:
             again = Handling.again(granted.request, arrival.content)
             return again, AskedAgain(ask.request_id, Yes(PERSON))
@@ -253,7 +253,7 @@ class Inbox:
             again = Handling.again(granted.request, arrival.content)
             again.decision, again.facts = decision, facts
             return again, AskedAgain(ask.request_id, Yes(decision.by, is_charged=True))
-        answer, same = answer_of(decision), self._same(ask, whose)
+        answer, same = answer_of(decision), self._same(ask, grant_key)
         is_asked = same is not None and bool(same.request.waiting)
         if same is not None and answer is None and (is_asked or not runs):
             return same, Joined(ask.request_id)
@@ -263,13 +263,13 @@ class Inbox:
         same.decision, same.facts = decision, facts
         return same, RequestArrived(ask.request_id, answer, same.is_unmade, runs and same.is_unmade)
 
-    def _same(self, ask: pb.Ask, whose: tuple[str, ...]) -> Handling | None:
+    def _same(self, ask: pb.Ask, grant_key: tuple[str, ...]) -> Handling | None:
         """Return the pending request for the same thing with the same reason, if one more question may join
         it.
         """
         reason = ask.reason[:MAX_REASON]
         for request in self.pending:
-            if _joins(request.whose, whose) and request.reason == reason and not ask.expires_s:
+            if _joins(request.grant_key, grant_key) and request.reason == reason and not ask.expires_s:
                 has_room = request.expires is None and len(request.waiting) < MAX_ASKERS
                 return self._queue[request.number] if has_room else None
         return None
@@ -280,10 +280,10 @@ class Inbox:
     def _unanswered(self, info: AssetInfo) -> Handling | None:
         """Return the request for this private statistic that an earlier kernel charged and did not answer."""
         assert self._link is not None
-        whose = (self._link.peer_name, *info.identity)
+        grant_key = (self._link.peer_name, *info.identity)
         for request in self.pending:
             is_paid = isinstance(request.job, ProgramJob) and request.job.is_paid
-            if is_paid and not request.waiting and request.whose[:-1] == whose[:-1]:
+            if is_paid and not request.waiting and request.grant_key[:-1] == grant_key[:-1]:
                 return self._queue[request.number]
         return None
 
@@ -334,7 +334,9 @@ class Inbox:
         request.check_pending()
         self.catalogue.check_offered(request.asset)
         failed: DuetError | None = None
-        others = [same for same in self.pending if same is not request and same.whose == request.whose]
+        others = [
+            same for same in self.pending if same is not request and same.grant_key == request.grant_key
+        ]
         for same in (request, *others):
             try:
                 await self._runner.run(self._queue[same.number], Answered(Yes(PERSON)))
@@ -386,7 +388,7 @@ class Inbox:
     def _withdrawn(self, withdraw: pb.Withdraw) -> None:
         handling = self._questions.get(withdraw.request_id)
         if handling is not None:
-            self._runner.hear(handling, Withdrawn(withdraw.request_id))
+            self._runner.handle(handling, Withdrawn(withdraw.request_id))
             if handling.case.phase is Phase.PENDING:  # it has other askers
                 self._questions.drop(withdraw.request_id, handling)
 
@@ -397,7 +399,7 @@ class Inbox:
             self._queue.retired(request)
         for handling in self._queue.open:
             if (info.name, info.revision) in handling.request.asset.sources:
-                self._runner.hear(handling, Retired(why))
+                self._runner.handle(handling, Retired(why))
 
     def asset_continued(self, info: AssetInfo, content: Content) -> None:
         """Implement `AssetRequests`: give pending requests the new content of an asset whose revision is the
@@ -413,11 +415,11 @@ class Inbox:
         self._sink.changed()
 
 
-def _joins(whose: tuple[str, ...], asked: tuple[str, ...]) -> bool:
+def _joins(known: tuple[str, ...], asked: tuple[str, ...]) -> bool:
     """Return True if both keys mean the same thing. The last item is the fingerprint of the content; it is
     empty for a result that has not been made, and then the program's digest and assets decide.
     """
-    return whose == asked or (not asked[-1] and whose[:-1] == asked[:-1])
+    return known == asked or (not asked[-1] and known[:-1] == asked[:-1])
 
 
 def _after(now: datetime.datetime, seconds: float) -> datetime.datetime | None:

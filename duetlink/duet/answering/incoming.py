@@ -42,7 +42,7 @@ class Incoming:
     inputs: list[Content] = field(default_factory=list, compare=False)  # assets that a function gets
 
     @property
-    def whose(self) -> tuple[str, ...]:
+    def grant_key(self) -> tuple[str, ...]:
         """The peer and the thing asked for: requests with equal values are answered by one approval."""
         return self.peer_name, *self.asset.identity
 

@@ -93,13 +93,13 @@ class Input:
             return [f"{name}: a value that came with it, {size}, SHA-256 {known_by[1][:12]}…; {what}"]
         lines = self.program.lineage.code.split("\n")
         hidden = len(lines) - _FIRST_LINES - _LAST_LINES
-        told = "made by"
+        made_by = "made by"
         if hidden > 0:
-            told = (
+            made_by = (
                 f"made by {len(lines):,} lines, {hidden:,} of which are left out here; request.steps has all"
             )
             lines[_FIRST_LINES:-_LAST_LINES] = [f"\u2026 {hidden:,} lines \u2026"]
-        return [f"{name}: {told}", *(f"    {harmless(line)}" for line in lines)]
+        return [f"{name}: {made_by}", *(f"    {harmless(line)}" for line in lines)]
 
     def all_steps(self, name: str) -> list[str]:
         """Return each step that makes it on a line of its own; empty if no program makes it."""
@@ -127,7 +127,7 @@ class Job:
     mock: str = field(default="", kw_only=True)  # its result on mocks, as the peer describes it
     # the cost that it claims, charged when it runs
     claim: Claim | None = field(default=None, kw_only=True)
-    is_unasked: ClassVar[bool] = False  # it runs on arrival, before anything is decided
+    runs_on_arrival: ClassVar[bool] = False  # it runs on arrival, before anything is decided
     is_function: ClassVar[bool] = False  # a whole function, not a program of listed steps
 
     @property
@@ -145,7 +145,7 @@ class Job:
         return ""
 
     @property
-    def course(self) -> str:
+    def progress_words(self) -> str:
         """The progress of its run, for a person: `step 3 of 10, 3.2 s, 120 MB`. Empty while it
         does not run.
         """
@@ -204,7 +204,7 @@ class ProgramJob(Job):
     statistic: bytes = b""  # the private statistic to make instead, as JSON; charged already
     private: Private | None = None  # the same, planned; one from an earlier kernel is planned when it runs
     is_check: bool = False  # the peer only asks whether the program can be run
-    is_unasked: ClassVar[bool] = True
+    runs_on_arrival: ClassVar[bool] = True
 
     @property
     def is_paid(self) -> bool:

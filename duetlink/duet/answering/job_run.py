@@ -26,7 +26,7 @@ from duetlink.duet.answering.programs import Programs
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable
 
-_LOOKED_AT_BYTES = 64 * 1024 * 1024  # up to this size, this side decodes a result to describe it
+_MOST_DECODED_BYTES = 64 * 1024 * 1024  # up to this size, this side decodes a result to describe it
 
 
 async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, programs: Programs) -> Made:
@@ -148,10 +148,10 @@ async def _function(
     if not isinstance(outcome, Encoded):
         job.failure = Failure.of(outcome, job.source.count("\n") + 1)
         raise OperationFailed(job.failure.owner_words(job.name))
-    return await _looked_at(outcome, decoding)
+    return await _described(outcome, decoding)
 
 
-async def _looked_at(encoded: Encoded, decoding: Decoding) -> Encoded:
+async def _described(encoded: Encoded, decoding: Decoding) -> Encoded:
     """Replace the room's description of the result by one that this side has made, since policies use it. A
     result over 64 MiB, or of a library that is not installed here, keeps the room's, without the number of
     elements.
@@ -160,9 +160,9 @@ async def _looked_at(encoded: Encoded, decoding: Decoding) -> Encoded:
         WorkerUnavailable: the result is not a valid value.
     """
     summary = dataclasses.replace(encoded.summary, elements=None)
-    if encoded.size_bytes <= _LOOKED_AT_BYTES:
+    if encoded.size_bytes <= _MOST_DECODED_BYTES:
         try:
-            value = await decoding.decode(encoded.segments[0], values.DecodeBudget(_LOOKED_AT_BYTES))
+            value = await decoding.decode(encoded.segments[0], values.DecodeBudget(_MOST_DECODED_BYTES))
             found = await asyncio.to_thread(values.summarise, value)
             summary = dataclasses.replace(found, size_bytes=encoded.size_bytes)
         except RemoteProtocolError as error:

@@ -130,7 +130,7 @@ class Jobs:
             wall_s=settings.worker_timeout_s if timeout_s is None else timeout_s,
             result_bytes=settings.worker_result_bytes,
         )
-        put_down = partial(described, entry.RUN, request.asset, request=request.number, by=by)
+        run_entry = partial(described, entry.RUN, request.asset, request=request.number, by=by)
         async with self._turn if isinstance(job, ProgramJob) else self._slots:
             self._catalogue.check_offered(request.asset)
             why = "" if job.claim is None else f"private: {job.claim}"
@@ -138,14 +138,14 @@ class Jobs:
                 assert job.info.lineage is not None
                 await self._programs.charge(job.info.lineage.assets, job.claim, job.key)
                 job.is_charged = True  # also a second run is covered by this charge
-            await recorder.record(put_down(state=BEGUN, reason=why), sync=False)
+            await recorder.record(run_entry(state=BEGUN, reason=why), sync=False)
             job.failure, job.running = None, True
             job.started_s, job.steps_done = time.monotonic(), 0
             self._sink.changed()
             state = FAILED
             try:
-                heard = partial(self._heard, request, job)
-                encoded, group = await job_run.run(job, limits, heard, self._decoding, self._programs)
+                on_event = partial(self._on_event, request, job)
+                encoded, group = await job_run.run(job, limits, on_event, self._decoding, self._programs)
                 await self._keep(request, job, encoded, group)
                 state = COMPLETE
             except asyncio.CancelledError:
@@ -156,7 +156,7 @@ class Jobs:
                 raise
             finally:
                 job.running, job.memory_bytes = False, lambda: None  # drop the reference to the room
-                recorder.note(put_down(state=state))
+                recorder.note(run_entry(state=state))
                 self._end_log(request, job)
                 self._sink.changed()
 
@@ -196,7 +196,7 @@ class Jobs:
             )
             await self._recorder.record(dataclasses.replace(begun, size_bytes=None))
             job.shared_lines = 0
-        self._tell_log(request, job)
+        self._send_log(request, job)
         if job.made:
             self._end_log(request, job)
 
@@ -212,28 +212,28 @@ class Jobs:
             dataclasses.replace(ended, size_bytes=left_bytes, left_bytes=left_bytes, path="inline")
         )
 
-    def _heard(self, request: Incoming, job: Job, name: str, content: bytes) -> None:
+    def _on_event(self, request: Incoming, job: Job, name: str, content: bytes) -> None:
         if name == "log":
             job.log.add(content.decode(errors="replace").split("\n", _MAX_EVENT_LINES)[:_MAX_EVENT_LINES])
         elif name == "progress":
             try:
-                told = json.loads(content)
+                progress = json.loads(content)
             except (ValueError, RecursionError):
                 return
             if job.is_function:
-                job.log.tell(told)
-            elif type(told) is int:  # the number of the present step
-                job.steps_done = max(0, min(told - 1, job.steps))
-        self._tell_log(request, job)
+                job.log.tell(progress)
+            elif type(progress) is int:  # the number of the present step
+                job.steps_done = max(0, min(progress - 1, job.steps))
+        self._send_log(request, job)
         self._sink.changed()
 
-    def _tell_log(self, request: Incoming, job: Job) -> None:
+    def _send_log(self, request: Incoming, job: Job) -> None:
         if job.shared_lines is None or self._link is None or request.state != PENDING:
             return
         lines = job.log.lines[job.shared_lines :]
         job.shared_lines += len(lines)
         for question in request.waiting:
-            told = pb.WorkLog(request_id=question, lines=lines)
+            message = pb.WorkLog(request_id=question, lines=lines)
             if job.log.fraction is not None:
-                told.fraction = job.log.fraction
-            self._link.rpc.tell_nowait(told)
+                message.fraction = job.log.fraction
+            self._link.rpc.tell_nowait(message)

@@ -63,7 +63,7 @@ class Persistence(AssetPersistence):
     def granted(self, request: Incoming) -> None:
         """Save that a person has granted this revision to this peer."""
 
-    def taken_back(self, request: Incoming) -> None:
+    def grant_undone(self, request: Incoming) -> None:
         """Remove the grant that was just recorded, because the answer did not go out."""
 
     async def close(self) -> None:

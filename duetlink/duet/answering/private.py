@@ -111,28 +111,28 @@ def _last(steps: Sequence[Step], target: int) -> list[Step]:
 
 def _program(steps: Sequence[Step], target: int) -> Program:
     """Return these steps as a program of their own."""
-    places = {step.id: place for place, step in enumerate(steps, 1)}
+    numbers = {step.id: number for number, step in enumerate(steps, 1)}
 
-    def placed(argument: Any) -> Any:
+    def renumbered(argument: Any) -> Any:
         if type(argument) is not list:
             return argument
         if type(argument[0]) is int:
-            return [places[argument[0]]]
-        return list(map(placed, argument))
+            return [numbers[argument[0]]]
+        return list(map(renumbered, argument))
 
     raw = [
         [
             step.operation,
-            list(map(placed, step.arguments)),
+            list(map(renumbered, step.arguments)),
             *(
-                [{name: placed(argument) for name, argument in step.keywords.items()}]
+                [{name: renumbered(argument) for name, argument in step.keywords.items()}]
                 if step.keywords
                 else ()
             ),
         ]
         for step in steps
     ]
-    return Program.of_steps(raw, places[target])
+    return Program.of_steps(raw, numbers[target])
 
 
 def rows_found(program: Program, opened: dict[tuple[str, int], Open]) -> Rows | str:
@@ -148,7 +148,7 @@ def rows_found(program: Program, opened: dict[tuple[str, int], Open]) -> Rows | 
     rows, route = found
     if _program(route, program.target).digest != program.digest:
         return "a step may have changed it in place; make copies of what you change"
-    steps = [program.steps[place].id for place in rows.filters if isinstance(place, int)]
+    steps = [program.steps[index].id for index in rows.filters if isinstance(index, int)]
     return dataclasses.replace(rows, filters=tuple(_program(route, step).digest for step in steps))
 
 

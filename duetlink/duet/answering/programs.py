@@ -150,7 +150,7 @@ class Programs:
     async def _charge(self, asset: str, revision: int, cost: Amount, what: str) -> None:
         await asyncio.to_thread(self._ledger.charge, asset, cost, what)
         words = await asyncio.to_thread(budget_words, self._ledger, asset)
-        self._catalogue.tell_budget(asset, revision, words)
+        self._catalogue.update_budget(asset, revision, words)
 
     # -- a run -----------------------------------------------------------------------------------------------
 
@@ -172,8 +172,8 @@ class Programs:
         began_s = time.monotonic()
         plan = await self._reuse.plan(program) if private is None else Plan()
         try:
-            if plan.goes_on:
-                made = await self._went_on(program, limits, on_event, on_room)
+            if plan.continues:
+                made = await self._run_warm(program, limits, on_event, on_room)
                 if made is not None:
                     return made
             room = await runs.opened(limits, on_event)
@@ -187,12 +187,12 @@ class Programs:
                     return await runs.run(room, program, self._salt, "release", json.loads(private.to_json()))
                 if plan.frozen is not None:
                     kept = plan.frozen
-                    await runs.begin_with(room, plan.begun, plan.fd, kept.size_bytes, kept.state)
+                    await runs.begin_with(room, plan.frozen_steps, plan.fd, kept.size_bytes, kept.state)
                 if plan.freeze is None:
                     return await runs.run(room, program, self._salt)
-                begun_s = time.monotonic()
+                freezing_s = time.monotonic()
                 await self._freeze(room, program, plan, plan.freeze)
-                left_s = limits.wall_s - (time.monotonic() - begun_s)
+                left_s = limits.wall_s - (time.monotonic() - freezing_s)
                 return await runs.end(room, max(_LEAST_S, left_s))
             finally:
                 await room.close()
@@ -200,7 +200,7 @@ class Programs:
             plan.close()
             self._reuse.ran(program, plan, time.monotonic() - began_s)
 
-    async def _went_on(
+    async def _run_warm(
         self,
         program: Program,
         limits: Limits,
@@ -210,21 +210,21 @@ class Programs:
         """Run a program in the warm room of an earlier one, or in a new room that stays warm. None: run it
         from its start, in a room of its own.
         """
-        taken = self._reuse.take(program, limits)
-        room, there = taken or (await runs.opened(limits, on_event), frozenset())
+        taken = self._reuse.take_room(program, limits)
+        room, opened = taken or (await runs.opened(limits, on_event), frozenset())
         room.listen(on_event)
         on_room(room)
         stays = False
         try:
             for name, revision in program.assets:
-                await self._open(room, name, revision, (name, revision) not in there)
+                await self._open(room, name, revision, (name, revision) not in opened)
             made = await runs.run(room, program, self._salt, more={"goes_on": True})
             if isinstance(made, Fault):
                 # a warm room keeps more in memory, so a limit may be reached that a fresh room does not reach
                 return None if made.code == faults.NOT_MADE else made
             stays = self._are_offered(program.assets)
             if stays:
-                self._reuse.leave(room, program)
+                self._reuse.keep_room(room, program)
             return made
         except WorkerUnavailable:  # the room has ended, also by a limit
             return None

@@ -18,11 +18,13 @@ HISTORY = 1_000  # answered requests, about a person's day; each takes some KiB
 class Queue:
     """Requests by number, oldest first. Methods run on the loop thread; any thread may read `requests`."""
 
-    def __init__(self, stands: Callable[[Incoming], bool], forgotten: Callable[[Incoming], None]) -> None:
-        """`stands` returns True for a request by which a person's grant was given; `forgotten` is called with
-        each request that is dropped.
+    def __init__(
+        self, is_granted_by: Callable[[Incoming], bool], forgotten: Callable[[Incoming], None]
+    ) -> None:
+        """`is_granted_by` returns True for a request by which a person granted its object. `forgotten` is
+        called with each request that is dropped.
         """
-        self._stands = stands
+        self._is_granted_by = is_granted_by
         self._forgotten = forgotten
         self._handlings: dict[int, Handling] = {}
         self._open: dict[int, Handling] = {}
@@ -69,7 +71,7 @@ class Queue:
         """Move a case that has ended into the history, and forget the oldest beyond `HISTORY`."""
         number = handling.request.number
         del self._open[number]
-        (self._granted if self._stands(handling.request) else self._answered)[number] = handling
+        (self._granted if self._is_granted_by(handling.request) else self._answered)[number] = handling
         while len(self._answered) > HISTORY:
             oldest = next(iter(self._answered))
             del self._answered[oldest]

@@ -15,7 +15,7 @@ from duetlink.errors import AssetChanged, AssetNotFound, AuditUnavailable
 from duetlink.net.link.link import Link
 from duetlink.net.link.transfer import Transfer
 
-_TICKET_ALONG_BYTES = 1024 * 1024 * 1024
+_MAX_BYTES_WITH_TICKET = 1024 * 1024 * 1024
 _STATES = {
     PENDING: pb.Answer.PENDING,
     APPROVED: pb.Answer.APPROVED,
@@ -45,7 +45,7 @@ class Releases:
         self._catalogue.check_offered(info)
         # making the ticket of a large body may take longer than a call's timeout: the peer asks for it
         # separately
-        path = asker.path if info.size_bytes <= _TICKET_ALONG_BYTES else ""
+        path = asker.path if info.size_bytes <= _MAX_BYTES_WITH_TICKET else ""
         asker.outgoing = await handling.content.outgoing()
         begun: list[Transfer] = []
         asker.offer = await self._link.exports.offer(
@@ -86,7 +86,7 @@ class Releases:
             try:
                 self._catalogue.check_offered(handling.request.asset)
             except (AssetNotFound, AssetChanged) as error:
-                self.take_back(asker, error)
+                self.withdraw(asker, error)
                 return pb.Answer(request_id=reply.asker, state=pb.Answer.DENIED, reason=str(error), name=name)
             self._link.exports.keep_back(asker.offer)
             answer.offer.CopyFrom(asker.offer)
@@ -103,10 +103,10 @@ class Releases:
         if self._link is not None:
             self._link.rpc.tell_nowait(self.answer(handling, reply))
 
-    def take_back(self, asker: Asker, error: BaseException | None) -> None:
+    def withdraw(self, asker: Asker, error: BaseException | None) -> None:
         """Withdraw an offer that was not sent; `error` is the reason, if there is one."""
         if asker.release is not None and not isinstance(error, AuditUnavailable):
-            self._recorder.taken_back(asker.release)
+            self._recorder.release_undone(asker.release)
         if asker.offer is not None and self._link is not None:
             self._link.exports.withdraw(asker.offer, error)
         asker.offer = asker.outgoing = asker.release = None

@@ -178,7 +178,7 @@ class Request(KnownAttributes):
         """The progress of its run here: the step of a program, the time, the memory; empty if nothing runs.
         See `stop`.
         """
-        return self._incoming.job.course if self._incoming.job is not None else ""
+        return self._incoming.job.progress_words if self._incoming.job is not None else ""
 
     @property
     def progress(self) -> float | None:
@@ -333,8 +333,8 @@ class Request(KnownAttributes):
 
     @property
     def _state_words(self) -> str:
-        course = self.running
-        return f"running: {course}" if course else self.state
+        progress = self.running
+        return f"running: {progress}" if progress else self.state
 
     def __repr__(self) -> str:
         asset = self._incoming.asset
@@ -408,9 +408,9 @@ class RequestTable(Listing[Request]):
         if isinstance(index, slice) or -len(self) <= index < 0:
             return self._items[index]
         # numbers have gaps: old answered requests are forgotten
-        place = bisect_left(self._items, index, key=lambda request: request.number)
-        if place < len(self) and self._items[place].number == index:
-            return self._items[place]
+        at = bisect_left(self._items, index, key=lambda request: request.number)
+        if at < len(self) and self._items[at].number == index:
+            return self._items[at]
         arrived = self._items[-1].number + 1 if self else 0
         if index < arrived:
             raise IndexError(f"there is no request {index} any more: it was answered long ago")

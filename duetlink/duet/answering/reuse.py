@@ -52,7 +52,7 @@ class Plan(NamedTuple):
     """The way to run one program: from its start, from frozen values, or in a warm room."""
 
     beginnings: Sequence[Prefix] = ()
-    begun: int = 0  # the number of first steps whose results are frozen
+    frozen_steps: int = 0  # the number of first steps whose results are frozen
     frozen: Frozen | None = None  # their results
     fd: int = -1  # a duplicate descriptor for this run: the frozen value may be dropped meanwhile
     needed: Assets | None = None  # the assets that the remaining steps use; None: all
@@ -60,7 +60,7 @@ class Plan(NamedTuple):
     inside: Assets = frozenset()  # the assets that these steps use
     again: Assets = frozenset()  # those of them that the remaining steps use as well
     least_s: float = 0.0  # freeze only if these steps take at least this long
-    goes_on: bool = False  # it continues an earlier program, so its room stays for the next
+    continues: bool = False  # it continues an earlier program, so its room stays for the next
 
     def close(self) -> None:
         """Close the descriptor of the frozen memory, after the run."""
@@ -103,28 +103,30 @@ class Reuse:
             return Plan()
         beginnings = await asyncio.to_thread(prefixes, program)
         earlier = max([before.steps for before in self._earlier if before.begins(program)], default=0)
-        goes_on = Plan(beginnings, goes_on=True)
+        continued = Plan(beginnings, continues=True)
         if self._warm is not None and self._warm.ran.begins(program):
-            return goes_on
+            return continued
         plan = Plan(beginnings)
         for prefix in reversed(beginnings):
             if prefix.steps < earlier:
-                return goes_on
+                return continued
             frozen = self._frozen.get(prefix.digest)
             if frozen is not None:
                 self._frozen.move_to_end(prefix.digest)
-                self._wait(prefix.digest, frozen)
+                self._restart_timer(prefix.digest, frozen)
                 self.uses += 1
                 _, needed = divided(program, prefix.steps)
                 least_s = WORTH_S if plan.needed == needed else 0.0
                 fd = os.dup(frozen.fd)
-                return plan._replace(begun=prefix.steps, frozen=frozen, fd=fd, needed=needed, least_s=least_s)
+                return plan._replace(
+                    frozen_steps=prefix.steps, frozen=frozen, fd=fd, needed=needed, least_s=least_s
+                )
             if plan.freeze is None and prefix.digest in self._seen:
                 inside, after = divided(program, prefix.steps)
                 plan = plan._replace(freeze=prefix, inside=inside, again=inside & after, needed=after)
                 earlier = 0
         if earlier:
-            return goes_on
+            return continued
         least_s = WORTH_S if plan.needed == frozenset(program.assets) else 0.0
         return plan._replace(needed=None, least_s=least_s)
 
@@ -134,7 +136,7 @@ class Reuse:
             return
         self._earlier.append(Beginning.of(program))
         for prefix in plan.beginnings:
-            if prefix.steps > plan.begun:
+            if prefix.steps > plan.frozen_steps:
                 self._seen[prefix.digest] = None
                 self._seen.move_to_end(prefix.digest)
         while len(self._seen) > _MOST_SEEN:
@@ -144,7 +146,7 @@ class Reuse:
         """Take ownership of a frozen value, and drop the least recently used ones beyond the limits."""
         self._drop(prefix.digest)
         self._frozen[prefix.digest] = frozen
-        self._wait(prefix.digest, frozen)
+        self._restart_timer(prefix.digest, frozen)
         while len(self._frozen) > MOST_FROZEN or self.held_bytes > self.most_bytes:
             self._drop(next(iter(self._frozen)))
 
@@ -153,19 +155,19 @@ class Reuse:
         for digest in [digest for digest, frozen in self._frozen.items() if asset in frozen.assets]:
             self._drop(digest)
         if self._warm is not None and asset in self._warm.assets:
-            self._cool()
+            self._close_warm()
 
     async def close(self) -> None:
         """Drop everything; the warm room is gone when this returns."""
         self._is_closed = True
         for digest in list(self._frozen):
             self._drop(digest)
-        self._cool()
+        self._close_warm()
         await asyncio.gather(*self._ending)
 
     # -- a room that goes on ---------------------------------------------------------------------------------
 
-    def take(self, program: Program, limits: Limits) -> tuple[Room, Assets] | None:
+    def take_room(self, program: Program, limits: Limits) -> tuple[Room, Assets] | None:
         """Return a warm room that has run the first steps of this program and nothing else, with its assets.
         The caller owns the room.
         """
@@ -179,15 +181,15 @@ class Reuse:
         self.uses += 1
         return warm.room, warm.assets
 
-    def leave(self, room: Room, program: Program) -> None:
+    def keep_room(self, room: Room, program: Program) -> None:
         """Take ownership of a room that has run a program without an error."""
-        self._cool()
-        timer = asyncio.get_running_loop().call_later(WARM_S, self._cool)
+        self._close_warm()
+        timer = asyncio.get_running_loop().call_later(WARM_S, self._close_warm)
         self._warm = Warm(room, Beginning.of(program), frozenset(program.assets), timer)
         if self._is_closed:
-            self._cool()
+            self._close_warm()
 
-    def _cool(self) -> None:
+    def _close_warm(self) -> None:
         warm, self._warm = self._warm, None
         if warm is not None:
             warm.timer.cancel()
@@ -195,7 +197,7 @@ class Reuse:
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 
-    def _wait(self, digest: bytes, frozen: Frozen) -> None:
+    def _restart_timer(self, digest: bytes, frozen: Frozen) -> None:
         if frozen.timer is not None:
             frozen.timer.cancel()
         frozen.timer = asyncio.get_running_loop().call_later(IDLE_S, self._drop, digest)

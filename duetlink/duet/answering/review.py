@@ -40,7 +40,7 @@ async def approve(
 ) -> None:
     """Release what was asked for; run it first, if it has to be. Raises as `Request.approve`."""
     request.check_pending()
-    again = _again(inbox, request, times, until)
+    repeat = _repeat_policy(inbox, request, times, until)
     if request.job is not None:
         if logs:
             await inbox.jobs.share_log(request)
@@ -49,8 +49,8 @@ async def approve(
         raise SettingError("logs and timeout_s are for the function of a request, and this one has none")
     facts = Facts.of(request.asset, request.peer_name)
     await inbox.approve(request)
-    if again is not None:
-        await _put_in_force(inbox, again, facts)
+    if repeat is not None:
+        await _put_in_force(inbox, repeat, facts)
 
 
 async def fail(inbox: Inbox, request: Incoming, tell: str) -> None:
@@ -64,7 +64,7 @@ async def fail(inbox: Inbox, request: Incoming, tell: str) -> None:
     await inbox.refuse(request, Fail(PERSON, job.failure.words(job.name, tell)))
 
 
-def _again(
+def _repeat_policy(
     inbox: Inbox, request: Incoming, times: int | None, until: datetime.datetime | None
 ) -> Policy | None:
     """Return the policy that approves the same code the next times; None if none was asked for. Raises

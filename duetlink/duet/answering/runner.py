@@ -110,7 +110,7 @@ class Runner:
                         self._perform(handling, action)
         return reply
 
-    def hear(
+    def handle(
         self,
         handling: Handling,
         event: events.Withdrawn | events.PeerGone | events.Expired | events.Retired,
@@ -126,13 +126,13 @@ class Runner:
         if isinstance(job, ProgramJob):
             if job.is_paid:  # a charged budget is the owner's approval
                 return events.Answered(events.Yes(BUDGET), handling.is_unmade)
-            granted = self._grants.find(request.whose) if job.made else None
+            granted = self._grants.find(request.grant_key) if job.made else None
             if granted is not None and granted.by == PERSON:
                 return events.Answered(events.Yes(PERSON))
         handling.facts = Facts.of(request.asset, request.peer_name)
         run = handling.charges.get(Charged.RUN)
         if run is not None:  # the charge of its run must not use up the quota for its own release
-            run.take_back()
+            run.undo()
         handling.decision = self._policies.decide(handling.facts)
         if run is not None:
             run.charge()
@@ -169,7 +169,7 @@ class Runner:
 
     async def _await(self, handling: Handling, action: do.Awaited) -> None:
         match action:
-            case do.Keep() | do.KeepFailure():
+            case do.Save() | do.SaveFailure():
                 await self._persistence.written()
             case do.MakeOffer(asker):
                 await self._releases.make_offer(handling, handling.askers[asker])
@@ -178,11 +178,11 @@ class Runner:
             case do.WriteAuditEntry(what, asker):
                 await self._recorder.record(*handling.entries(what, asker))
                 if what is Entries.ASKED and handling.request.job is not None:
-                    await self._work_kept(handling)
-            case do.Tell(asker, state, reason):
+                    await self._wait_job_saved(handling)
+            case do.SendAnswer(asker, state, reason):
                 await self._releases.tell(handling, Reply(asker, state, reason))
 
-    async def _work_kept(self, handling: Handling) -> None:
+    async def _wait_job_saved(self, handling: Handling) -> None:
         """Wait until what the request needs after a restart is saved.
 
         If it cannot be saved, the request is pending all the same, and is lost with this kernel;
@@ -209,13 +209,13 @@ class Runner:
                 assert handling.facts is not None
                 handling.charges[what] = self._policies.charge(handling.decision, handling.facts)
             case do.ChargeBack(what):
-                handling.charges.pop(what).take_back()
+                handling.charges.pop(what).undo()
             case do.Grant(by):
                 self._grants.put(request, by)
-            case do.TakeBackGrant():
-                self._grants.take_back(request)
-            case do.TakeBackOffer(asker, error):
-                self._releases.take_back(handling.askers[asker], error)
+            case do.RevokeGrant():
+                self._grants.undo(request)
+            case do.WithdrawOffer(asker, error):
+                self._releases.withdraw(handling.askers[asker], error)
             case do.EndTransfer(asker):
                 self._releases.end(handling.askers[asker])
             case do.Note(what):
@@ -234,7 +234,7 @@ class Runner:
                 if request.job is None or not request.job.busy:  # otherwise a person has started it already
                     self._jobs.start(request, by)
                 self._in_background(self._function(handling, by))
-            case do.LetGo():
+            case do.FreeContent():
                 handling.release()
                 if not handling.is_again:
                     self._persistence.drop_work(handling.request)
@@ -252,7 +252,7 @@ class Runner:
             left_s = max((expires - utc_now()).total_seconds(), 0)
             expired = events.Expired(f"nobody answered before it expired, at {expires:%H:%M:%S} UTC")
             self._timers[handling] = asyncio.get_running_loop().call_later(
-                left_s, self.hear, handling, expired
+                left_s, self.handle, handling, expired
             )
 
     def _announce(self, handling: Handling) -> None:

@@ -94,7 +94,7 @@ def _program(header: dict[str, Any], parts: list[memoryview], info: AssetInfo) -
 
 
 def _function(header: dict[str, Any], parts: list[memoryview], info: AssetInfo) -> FunctionJob:
-    inputs = tuple(_read_input(told, part) for told, part in zip(header["inputs"], parts, strict=True))
+    inputs = tuple(_read_input(record, part) for record, part in zip(header["inputs"], parts, strict=True))
     call = function.parse_call(header["call"].encode(), len(inputs))
     claim = None if header["claim"] is None else Claim(*header["claim"])
     name, source = header["function"], header["source"]
@@ -102,15 +102,15 @@ def _function(header: dict[str, Any], parts: list[memoryview], info: AssetInfo) 
     return FunctionJob(info, name, source, call, inputs, mock=header["mock"], claim=claim)
 
 
-def _read_input(told: dict[str, Any], part: memoryview) -> Input:
-    if "asset" in told:
-        name, revision, kind = told["asset"]
+def _read_input(record: dict[str, Any], part: memoryview) -> Input:
+    if "asset" in record:
+        name, revision, kind = record["asset"]
         return Input(AssetInfo(name, revision, kind, "", 0))
-    if "program" in told:
+    if "program" in record:
         program = Program.read(part)
         program.lineage  # noqa: B018 - takes as long: here and not on the loop
         return Input(program=program)
-    return Input(body=part, words=told["value"])
+    return Input(body=part, words=record["value"])
 
 
 def _check(digest: str, info: AssetInfo) -> None:

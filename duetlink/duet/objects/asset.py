@@ -28,7 +28,7 @@ MAX_TAGS = 50
 _MOST_DECODED_BYTES = 16 * 1024 * 1024  # larger contents are not decoded to be shown; see `Content.look`
 
 # the fields that are sent; they have the same names in the message
-_TOLD = tuple(pb.AssetNotice.DESCRIPTOR.fields_by_name)
+_SENT_FIELDS = tuple(pb.AssetNotice.DESCRIPTOR.fields_by_name)
 _NUMBER = re.compile(r"int|float|complex|bool|numpy\.(u?int|float|complex|bool)\d*")
 
 
@@ -80,7 +80,7 @@ class AssetInfo:
         return not self.detail and _NUMBER.fullmatch(self.kind) is not None
 
     def to_wire(self) -> pb.AssetNotice:
-        return pb.AssetNotice(**{name: getattr(self, name) for name in _TOLD})
+        return pb.AssetNotice(**{name: getattr(self, name) for name in _SENT_FIELDS})
 
     @classmethod
     def from_wire(cls, notice: pb.AssetNotice) -> AssetInfo:
@@ -89,8 +89,8 @@ class AssetInfo:
 
         Raises RemoteProtocolError for an empty name, or texts beyond the limits.
         """
-        told = {name: getattr(notice, name) for name in _TOLD}
-        texts = {name: text for name, text in told.items() if isinstance(text, str) and name != "name"}
+        fields = {name: getattr(notice, name) for name in _SENT_FIELDS}
+        texts = {name: text for name, text in fields.items() if isinstance(text, str) and name != "name"}
         if not 0 < len(notice.name) <= MAX_NAME or len(notice.tags) > MAX_TAGS:
             raise RemoteProtocolError(
                 "the peer shares an object with an empty or overlong name, or many tags"
@@ -99,9 +99,9 @@ class AssetInfo:
             raise RemoteProtocolError(
                 f"the peer describes {notice.name[:40]!r} in over {MAX_TEXT} characters"
             )
-        told |= {name: harmless(text) for name, text in texts.items()}
-        told["description"] = harmless_lines(notice.description)
-        return cls(**told | {"tags": tuple(map(harmless, notice.tags))})
+        fields |= {name: harmless(text) for name, text in texts.items()}
+        fields["description"] = harmless_lines(notice.description)
+        return cls(**fields | {"tags": tuple(map(harmless, notice.tags))})
 
 
 def inherited_tags(tags: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -112,7 +112,7 @@ class Catalogue:
             link.rpc.tell_nowait(asset.info.to_wire())
             self._preparing.put_nowait(asset.info.name)
 
-    def leave(self) -> None:
+    def forget_peer(self) -> None:
         """Forget the assets of a peer that has left for good. Objects that it gave stay."""
         self._preparing = asyncio.Queue()
         for name in list(self.peer):
@@ -163,7 +163,7 @@ class Catalogue:
         if replaced is not None and replaced.info.revision != info.revision:
             self._retire(replaced.info, f"{name!r} was shared again; ask for the new revision")
         if replaced is not None:
-            _let_go(replaced)
+            _unhold(replaced)
         if self._link is not None:
             self._link.rpc.tell_nowait(asset.info.to_wire())
             self._preparing.put_nowait(name)
@@ -196,7 +196,7 @@ class Catalogue:
             elements=summary.elements,
         )
 
-    def tell_budget(self, name: str, revision: int, words: str) -> None:
+    def update_budget(self, name: str, revision: int, words: str) -> None:
         """Update what is shown of an asset's remaining budget on both sides."""
         asset = self.mine.get(name)
         if asset is None or asset.info.revision != revision:
@@ -215,7 +215,7 @@ class Catalogue:
             return
         del (self.awaiting if current is awaited else self.mine)[info.name]
         if isinstance(current, Mine):
-            _let_go(current)
+            _unhold(current)
         self._recorder.note(described(UNSHARE, info))
         self._persistence.unshared(info)
         self._retire(info, f"{info.name!r} is no longer shared")
@@ -362,7 +362,7 @@ def _mock_of(name: str) -> str:
     return f"mock of {name}"
 
 
-def _let_go(asset: Mine) -> None:
+def _unhold(asset: Mine) -> None:
     """Stop holding the content and mock of an asset for the peer."""
     asset.content.held.let_go(OFFERED)
     if asset.mock is not None:

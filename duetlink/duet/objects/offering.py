@@ -64,11 +64,11 @@ class Offering:
         tags = (tags,) if isinstance(tags, str) else tuple(tags)
         check_description(name, description, tags)
         content = self._content(obj, mark)
-        twin, words = (None, "") if mock is None else self._mock(obj, mock, name)
-        if budget is not None and twin is None:
+        mock_content, words = (None, "") if mock is None else self._mock(obj, mock, name)
+        if budget is not None and mock_content is None:
             raise SettingError("statistics are asked for by operations on a mock: give one as well")
         opened = Open(budget, table_of(obj), table_rows(obj)) if budget is not None else None
-        return Offer(name, content, description, tags, twin, words, opened)
+        return Offer(name, content, description, tags, mock_content, words, opened)
 
     def _content(self, obj: object, mark: Lossy | None = None) -> Content:
         content = Content.of(obj, mark)

@@ -98,7 +98,7 @@ class Recorder:
             raise
         self._follow(transfer, entries[-1])
 
-    def taken_back(self, release: Entry) -> None:
+    def release_undone(self, release: Entry) -> None:
         """Record that an object that was in a message has not left, because the message was not sent."""
         self.note(dataclasses.replace(release, state=CANCELLED, left_bytes=0))
 

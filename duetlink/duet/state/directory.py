@@ -146,7 +146,7 @@ class StateDirectory:
             file.write(json_.dump({"process": os.getpid(), "host": socket.gethostname()}))
 
 
-def places(states: Path) -> list[StateDirectory]:
+def state_directories(states: Path) -> list[StateDirectory]:
     """Return the directories that may hold a state, by name."""
     try:
         names = sorted(path.name for path in states.iterdir() if path.is_dir())

@@ -10,7 +10,7 @@ from duetlink.base.quantities import size_text
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.display import Table
 from duetlink.duet.state.contents import Contents
-from duetlink.duet.state.directory import StateDirectory, places
+from duetlink.duet.state.directory import StateDirectory, state_directories
 from duetlink.duet.state.file import StateFile
 from duetlink.duet.state.state import read
 from duetlink.errors import StateBroken, StateUnavailable
@@ -18,16 +18,16 @@ from duetlink.errors import StateBroken, StateUnavailable
 _SHOWN = 100  # requests, the latest ones
 
 
-def contents_of(place: StateDirectory) -> Contents:
+def contents_of(state: StateDirectory) -> Contents:
     """Return the present contents, also while a kernel uses the state. Raises StateBroken, StateUnavailable:
     there is none.
     """
-    if not place.exists():
+    if not state.exists():
         raise StateUnavailable(
-            f"nothing is kept under the name {place.name!r} in {place.directory.parent}; see `duetlink state "
+            f"nothing is kept under the name {state.name!r} in {state.directory.parent}; see `duetlink state "
             "list` for what is"
         )
-    file = StateFile.open(place.file, read_only=True)
+    file = StateFile.open(state.file, read_only=True)
     try:
         return read(file)
     finally:
@@ -37,31 +37,38 @@ def contents_of(place: StateDirectory) -> Contents:
 def list_table(states: Path) -> Table:
     """Return a table with a row for each name, and how much it holds."""
     rows = []
-    for place in places(states):
+    for state in state_directories(states):
         try:
-            if place.exists():
-                rows.append(_row(place))
+            if state.exists():
+                rows.append(_row(state))
         except (StateBroken, StateUnavailable) as error:
             rows.append(
-                (place.name, f"cannot be read: duetlink state show {place.name}", "", "", "", _why(error))
+                (
+                    state.name,
+                    f"cannot be read: duetlink state show {state.name}",
+                    "",
+                    "",
+                    "",
+                    _why(error),
+                )
             )
     headers = ("name", "in use by", "changed", "assets", "policies", "requests")
     return Table(f"Kept in {states}", headers, rows, "nothing; duetlink.launch(resume=…) keeps something")
 
 
-def tables(place: StateDirectory) -> Sequence[Table]:
+def tables(state: StateDirectory) -> Sequence[Table]:
     """Return tables of the contents of one name."""
-    contents = contents_of(place)
+    contents = contents_of(state)
     return [_assets(contents), _policies(contents), _requests(contents), _grants(contents)]
 
 
-def _row(place: StateDirectory) -> tuple[str, ...]:
-    contents = contents_of(place)
-    changed = max(path.stat().st_mtime for path in place.directory.glob(f"{place.file.name}*"))
+def _row(state: StateDirectory) -> tuple[str, ...]:
+    contents = contents_of(state)
+    changed = max(path.stat().st_mtime for path in state.directory.glob(f"{state.file.name}*"))
     pending = sum(request.state == PENDING for request in contents.requests)
     return (
-        place.name,
-        (place.holder() or "another process") if place.is_held() else "",
+        state.name,
+        (state.holder() or "another process") if state.is_held() else "",
         datetime.datetime.fromtimestamp(changed).isoformat(" ", "minutes"),
         str(sum(record.shared for record in contents.assets.values())),
         str(len(contents.policies)),
@@ -94,8 +101,8 @@ def _assets(contents: Contents) -> Table:
 
 def _policies(contents: Contents) -> Table:
     rows = [
-        (str(place), policy.name, policy.action, policy.words(), contents.usage[policy.name].words())
-        for place, policy in enumerate(contents.policies)
+        (str(index), policy.name, policy.action, policy.words(), contents.usage[policy.name].words())
+        for index, policy in enumerate(contents.policies)
     ]
     headers = ("#", "name", "action", "which requests, how much", "has let out")
     return Table("Policies", headers, rows, "none")

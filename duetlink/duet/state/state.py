@@ -43,7 +43,7 @@ class State(Persistence):
 
     def __init__(
         self,
-        place: StateDirectory,
+        directory: StateDirectory,
         file: StateFile,
         contents: Contents,
         works: Works,
@@ -51,7 +51,7 @@ class State(Persistence):
         grants: bool,
         work_limit_bytes: int,
     ) -> None:
-        self.name, self.ledger = place.name, place.ledger
+        self.name, self.ledger = directory.name, directory.ledger
         self._works = works
         self._work_bytes = works.sizes()  # by request number
         self._work_limit_bytes = work_limit_bytes
@@ -61,7 +61,7 @@ class State(Persistence):
         self._revisions = {name: record.info.revision for name, record in contents.assets.items()}
         self._grants_hold = grants
         self._reading: set[asyncio.Task[None]] = set()
-        self._writer = StateWriter(file, place.release, works)
+        self._writer = StateWriter(file, directory.release, works)
 
     @classmethod
     def open(
@@ -83,10 +83,10 @@ class State(Persistence):
             StateBroken: it is damaged.
             StateUnavailable: it cannot be read or written.
         """
-        place = StateDirectory(states, name)
-        place.hold()
+        directory = StateDirectory(states, name)
+        directory.hold()
         try:
-            file = StateFile.open(place.file) if place.exists() else StateFile.create(place.file)
+            file = StateFile.open(directory.file) if directory.exists() else StateFile.create(directory.file)
             try:
                 contents = read(file)
                 outdated = {key(REQUEST, request.number): None for request in contents.outdated()}
@@ -97,14 +97,14 @@ class State(Persistence):
                         for request in contents.requests
                         if key(REQUEST, request.number) not in outdated
                     ]
-                works = Works(place.works)
+                works = Works(directory.works)
                 works.keep_only(contents.to_run)
-                return cls(place, file, contents, works, grants=grants, work_limit_bytes=work_limit_bytes)
+                return cls(directory, file, contents, works, grants=grants, work_limit_bytes=work_limit_bytes)
             except BaseException:
                 file.close()
                 raise
         except BaseException:
-            place.release()
+            directory.release()
             raise
 
     @property
@@ -126,7 +126,7 @@ class State(Persistence):
             try:
                 if work is None:
                     raise ValueError("it is not there, or not as it was written")
-                await inbox.take_up(request, work)
+                await inbox.restore_job(request, work)
             except ValueError as error:
                 _log.warning("what request %d needs to be run cannot be used: %s", number, error)
                 request.settle(WITHDRAWN, "", LOST)
@@ -135,7 +135,7 @@ class State(Persistence):
                 inbox.recorder.note(request.withdrawn_entry())
         inbox.resume(contents.requests, [by_number[number] for number in granted])
 
-    # -- what is told ----------------------------------------------------------------------------------------
+    # -- changes to save -------------------------------------------------------------------------------------
 
     async def shared(self, info: AssetInfo, content: Content) -> None:
         self._revisions[info.name] = info.revision
@@ -209,7 +209,7 @@ class State(Persistence):
             self._granted[grant] = request.number
             self._put(key(GRANT, *grant), request.number)
 
-    def taken_back(self, request: Incoming) -> None:
+    def grant_undone(self, request: Incoming) -> None:
         if is_of_asset(request):
             grant = _grant(request)
             self._granted.pop(grant, None)

@@ -41,7 +41,7 @@ class Charging:
         self.usage.charge(self.policy, self.facts, self.moment)
         self.kept(self.policy, self.usage)
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         self.usage.charge_back(self.policy, self.facts, self.moment)
         self.kept(self.policy, self.usage)
 
@@ -149,7 +149,7 @@ class PolicyBook:
             await self._persistence.written()
             yield
         except BaseException:
-            charging.take_back()
+            charging.undo()
             raise
 
     def charge(self, decision: Decision, facts: Facts) -> Charging:

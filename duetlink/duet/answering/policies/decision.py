@@ -103,7 +103,7 @@ def _time(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) ->
 def _object(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
     is_result = facts.operations is not None
     names = facts.assets if is_result else (facts.name,)
-    for name in _in_the_way(policy, names, policy.assets):
+    for name in _not_matching(policy, names, policy.assets):
         what = "it is made from" if is_result else "the object is called"
         yield f"{what} {name!r}, not {' or '.join(policy.assets)}"
     if policy.assets and not names:
@@ -168,14 +168,14 @@ def _operations(policy: Policy, facts: Facts) -> Iterator[str]:
         if policy.action == APPROVE:
             yield "it was made with an operation that no list has, or that has failed"
     else:
-        for operation in _in_the_way(policy, operations, policy.operations):
+        for operation in _not_matching(policy, operations, policy.operations):
             yield f"it was made by {operation}, not only by {' or '.join(policy.operations)}"
 
 
 def _prep(policy: Policy, facts: Facts) -> Iterator[str]:
     if not facts.preparations:
         yield "no preparation of an object made it"
-    for digest in _in_the_way(policy, facts.preparations, policy.prep):
+    for digest in _not_matching(policy, facts.preparations, policy.prep):
         if digest == UNPREPARED:
             yield "an object that it is made from was used without a preparation"
         else:
@@ -193,7 +193,7 @@ def _code(policy: Policy, facts: Facts) -> Iterator[str]:
         yield others
 
 
-def _in_the_way(policy: Policy, texts: Sequence[str], patterns: Sequence[str]) -> Sequence[str]:
+def _not_matching(policy: Policy, texts: Sequence[str], patterns: Sequence[str]) -> Sequence[str]:
     """Return the texts that keep the policy from matching. An approval needs all texts to fit. A denial needs
     one, since it could otherwise be evaded by adding something harmless.
     """
