@@ -181,7 +181,7 @@ def test_a_wrong_guess_burns_the_new_code_and_the_next_one_is_good(
         duetlink.join(other_words(str(owner.code)), signaling=server.url)
     while owner.invited:
         threading.Event().wait(0.01)
-    assert "nobody came by the new code: somebody tried a wrong code" in owner.state
+    assert "no one joined with the new code: somebody tried a wrong code" in owner.state
     owner.invite()
     assert "nobody came" not in owner.state
     join()
@@ -204,7 +204,7 @@ def test_what_the_owner_had_of_the_peer_before_is_not_taken_for_the_next_ones(
     second = join()
     state_becomes(owner, "connected")
     for old in (pointer, result):
-        with pytest.raises(errors.LinkClosed, match=r"take one of duet\.store"):
+        with pytest.raises(errors.LinkClosed, match=r"take a new pointer from duet\.store"):
             old.get(reason="x", timeout_s=10)
     with pytest.raises(errors.LinkClosed):
         waiting.result(10)

@@ -30,7 +30,7 @@ def show_code(duet: Duet) -> None:
     if code.startswith("duet1:"):
         after = "It answers with a text of its own: give that to duet.accept(…) here."
     else:
-        after = "It works once. Nothing of your data leaves without your yes."
+        after = "It works once. None of your data leaves without your approval."
     show_text(f"Send this line to the one person who may join:\n\n    {line}\n\n{after}", code=line)
 
 
@@ -53,7 +53,7 @@ def show_disconnected(peers: Sequence[str], call: str) -> None:
         names = " and ".join(harmless(peer) for peer in peers)
         print(
             f"{names} {'was' if len(peers) == 1 else 'were'} disconnected, because this cell was run again. "
-            f"{call}(…, keep=True) opens a second duet beside the first and disconnects nobody."
+            f"{call}(…, keep=True) opens a second duet next to the first and disconnects no one."
         )
 
 

@@ -105,7 +105,7 @@ class Duet(KnownAttributes, Displayed):
         """
         life = self._life
         if outage := life.outage:
-            unused = f"; nobody came by the new code: {life.why_uninvited}" if life.why_uninvited else ""
+            unused = f"; no one joined with the new code: {life.why_uninvited}" if life.why_uninvited else ""
             return f"{RECONNECTING}: {outage.why}{unused}"
         return f"{CLOSED}: {life.why_closed}" if life.state == CLOSED else life.state
 
@@ -130,12 +130,12 @@ class Duet(KnownAttributes, Displayed):
         """
         self._thread.check_process()
         connected = self._life.connected
-        with WaitingLine("waiting for somebody to join with the code", "stop waiting") as line:
+        with WaitingLine("waiting for someone to join with the code", "stop waiting") as line:
             came = wait_future(connected, timeout_s, on_wait=line.show)
-            line.end("connected" if came and connected.exception() is None else "nobody has joined")
+            line.end("connected" if came and connected.exception() is None else "no one has joined")
         if not came:
             raise PairingTimeout(
-                f"nobody has joined within {timeout_s:g} s; the code is still valid: {self.code}"
+                f"no one has joined within {timeout_s:g} s; the code is still valid: {self.code}"
             )
         connected.result()
         return self
@@ -521,7 +521,7 @@ class Duet(KnownAttributes, Displayed):
 
     @property
     def _peer_words(self) -> str:
-        return visible(self.peer) if self.peer is not None else "whoever joins"
+        return visible(self.peer) if self.peer is not None else "the person who joins"
 
     def _wait_for(self, waiting: Coroutine[Any, Any, T], timeout_s: float | None, what: str) -> T:
         """Run `waiting` on the loop thread, and show the line `what` if it takes long. Raises TimeoutError

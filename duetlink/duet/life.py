@@ -51,7 +51,7 @@ WAITING, PAIRING, CONNECTED, RECONNECTING, CLOSED = (
 
 _LAST_ENTRY_TIMEOUT_S = 3.0
 
-_IN_ITS_PLACE = "somebody came in its place, with a new code"
+_IN_ITS_PLACE = "another peer took its place with a new code"
 
 _log = logging.getLogger(__name__)
 
@@ -187,8 +187,7 @@ class Life:
         outage = self.outage
         if outage is None:
             raise LocalProtocolError(
-                f"a new code takes the place of a peer that is lost, and this duet is {self.state}; launch() "
-                "opens another duet"
+                f"a new code replaces a lost peer, and this duet is {self.state}; launch() opens another duet"
             )
         async with self._invitations:  # a second call withdraws the first code
             if self._inviting is not None:
@@ -214,7 +213,7 @@ class Life:
     def check_missing(self) -> None:
         """Raise LinkClosed if the peer is not lost, or no longer."""
         if self.state != RECONNECTING:
-            raise LinkClosed("the peer for which this code took somebody else's place is here again")
+            raise LinkClosed("the lost peer has come back, so its place is not free for the new code")
 
     async def replace(self, link: Link, verifier: str) -> None:
         """Continue with `link`, whose peer joined with the new code and takes the earlier peer's place, under
@@ -234,7 +233,7 @@ class Life:
             link.peer_name = before.peer_name
             self.attach(link, reason)
         except BaseException as error:  # neither peer is connected now
-            self.end(LinkClosed(f"the peer was lost while somebody came in its place: {error}"))
+            self.end(LinkClosed(f"the peer was lost while another one took its place: {error}"))
             raise
         if link.ended is not None:
             self.end(link.ended)
@@ -244,11 +243,11 @@ class Life:
         try:
             await link.agreement.change(compression)
         except DuetError as error:
-            _log.warning("the compression of before cannot go on: %s", error)
+            _log.warning("the earlier peer's compression settings cannot be applied: %s", error)
 
     async def _forget_peer(self, link: Link) -> None:
         """Drop everything that belonged to this peer."""
-        words = "the peer of this pointer is gone, take one of duet.store"
+        words = "the peer of this pointer is gone; take a new pointer from duet.store"
         self.asking.detach(LinkClosed(_IN_ITS_PLACE), words)
         self.remote_session.detach()
         link.cut(_IN_ITS_PLACE)

@@ -101,9 +101,12 @@ class OpenDuets(Sequence[T], Displayed):
     def table(self) -> Table:
         """Return a table with one row for each duet; its number is its index here."""
         rows = [
-            (str(number), duet.role, duet.peer or "nobody yet", duet.state)
+            (str(number), duet.role, duet.peer or "no one yet", duet.state)
             for number, duet in enumerate(self._open())
         ]
         return Table(
-            "duets of this kernel", ("", "role", "peer", "state"), rows, "none is open: launch or join one"
+            "duets of this kernel",
+            ("", "role", "peer", "state"),
+            rows,
+            "none is open; see duetlink.launch and duetlink.join",
         )

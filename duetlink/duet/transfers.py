@@ -139,7 +139,7 @@ class SharedTransfer:
         origin = self._transfer.origin
         if not self.can_retry:
             raise TransferEnded(
-                f"transfer {self.number} of {self.name!r} cannot be retried: only one that was asked for or "
+                f"transfer {self.number} of {self.name!r} cannot be retried: only one that was requested or "
                 f"given here, has failed or was cancelled, and was not retried before (it is {self.state})"
             )
         if self._life.state == CLOSED:

@@ -185,7 +185,7 @@ async def looked_at_result(encoded: Encoded, decoding: Decoding) -> Encoded:
     """Return a function's encoded result with the summary that the owner's side computes from its content."""
     from duetlink.duet.answering import job_run
 
-    return await job_run._looked_at(encoded, decoding)
+    return await job_run._described(encoded, decoding)
 
 
 def gradients_of(duet: Duet) -> GradientCompressor:

@@ -142,9 +142,19 @@ async def test_what_is_malformed_is_refused_as_it_is_elsewhere(decoding: Decodin
 @pytest.mark.parametrize(
     ("plant", "name", "refusal", "words"),
     [
-        ("views", "arrow/null-view-without-buffer-polars", errors.MalformedValue, "in which it was decoded"),
-        ("fields", "values/text-past-its-item", errors.MalformedValue, "in which it was decoded"),
-        ("items", "values/records-of-0-bytes", errors.LimitExceeded, "took more than this side allows"),
+        (
+            "views",
+            "arrow/null-view-without-buffer-polars",
+            errors.MalformedValue,
+            "that decoded it has ended",
+        ),
+        ("fields", "values/text-past-its-item", errors.MalformedValue, "that decoded it has ended"),
+        (
+            "items",
+            "values/records-of-0-bytes",
+            errors.LimitExceeded,
+            "exceeded a limit of the receiving side",
+        ),
     ],
 )
 async def test_a_body_that_ends_or_occupies_the_process_does_no_more(

@@ -261,7 +261,7 @@ async def test_what_a_result_is_this_side_finds_out_itself() -> None:
     claimed = Summary("float", "one number", len(body), 1)
     looked_at = await looked_at_result(Encoded((body,), len(body), claimed), Decoding(1 << 30))
     assert looked_at.summary == Summary("list", "3 items", len(body), 3)
-    with pytest.raises(errors.WorkerUnavailable, match="is no value"):
+    with pytest.raises(errors.WorkerUnavailable, match="is not a valid value"):
         await looked_at_result(Encoded((memoryview(b"DLV1 no value"),), 13, claimed), Decoding(1 << 30))
 
 

@@ -125,7 +125,7 @@ def test_a_peers_name_is_printed_without_control_characters(capsys: pytest.Captu
     show_disconnected(["Ada\x1b[2J", "Bob"], "join")
     assert capsys.readouterr().out == (
         "Ada\\x1b[2J and Bob were disconnected, because this cell was run again. "
-        "join(…, keep=True) opens a second duet beside the first and disconnects nobody.\n"
+        "join(…, keep=True) opens a second duet next to the first and disconnects no one.\n"
     )
 
 
@@ -183,7 +183,7 @@ def test_the_open_duets_are_listed_as_a_table_and_closed(duets: DuetPair) -> Non
     assert "that was all" in closes(scientist)
     assert list(duetlink.duets) == []
     duetlink.duets.close()
-    assert repr(duetlink.duets) == "duets of this kernel: none is open: launch or join one"
+    assert repr(duetlink.duets) == "duets of this kernel: none is open; see duetlink.launch and duetlink.join"
 
 
 def test_a_launch_says_what_is_open(capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,7 +212,7 @@ def test_a_launch_cell_run_again_replaces_its_duet_and_the_both_are_told(
     new = duetlink.launch(resume="clinic")  # what it keeps is free again
     assert (
         "Ada was disconnected, because this cell was run again. "
-        "launch(…, keep=True) opens a second duet beside the first and disconnects nobody."
+        "launch(…, keep=True) opens a second duet next to the first and disconnects no one."
     ) in capsys.readouterr().out
     assert "the cell that made this duet was run again" in closes(scientist)
     assert "the cell that made this duet was run again" in old.state

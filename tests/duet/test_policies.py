@@ -420,7 +420,7 @@ def test_a_cell_run_twice_adds_a_policy_once_and_keeps_its_count(duets: Pair) ->
         owner.policies.add(Policy("approve", name="once", count=2))
     with pytest.raises(errors.SettingError, match="has an end"):
         owner.policies.add(Policy("approve", until=NOON), expires_s=3)
-    with pytest.raises(errors.SettingError, match="a Policy is added, got str"):
+    with pytest.raises(errors.SettingError, match="takes a Policy, got str"):
         owner.policies.add("approve")  # type: ignore[arg-type]
 
 

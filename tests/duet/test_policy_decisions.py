@@ -55,9 +55,9 @@ def ruled(
         ({"max_elements": 100}, ""),
         ({"max_elements": 99}, "it has 100 elements, over 99"),
         ({"total_bytes": 800}, ""),
-        ({"total_bytes": 799}, "it may let out 799 B more, not 800 B"),
+        ({"total_bytes": 799}, "it may release 799 B more, not 800 B"),
         ({"total_elements": 100}, ""),
-        ({"total_elements": 99}, "it may let out 99 elements more, not 100 elements"),
+        ({"total_elements": 99}, "it may release 99 elements more, not 100 elements"),
         ({"count": 1}, ""),
         ({"count": 0}, "it has answered 0 times, of 0"),
         ({"after": NOON}, ""),
@@ -85,9 +85,9 @@ def test_a_policy_matches_where_all_its_fields_fit(fields: dict[str, Any], why_n
         ({"count": 3}, Usage(count=2), ""),
         ({"count": 3}, Usage(count=3), "it has answered 3 times, of 3"),
         ({"total_bytes": 1600}, Usage(size_bytes=800), ""),
-        ({"total_bytes": 1600}, Usage(size_bytes=801), "it may let out 799 B more, not 800 B"),
+        ({"total_bytes": 1600}, Usage(size_bytes=801), "it may release 799 B more, not 800 B"),
         ({"total_elements": 200}, Usage(elements=100), ""),
-        ({"total_elements": 200}, Usage(elements=101), "it may let out 99 elements more, not 100 elements"),
+        ({"total_elements": 200}, Usage(elements=101), "it may release 99 elements more, not 100 elements"),
     ],
 )
 def test_a_policy_fits_no_longer_when_its_quota_is_used_up(
@@ -108,7 +108,7 @@ def test_a_used_up_quota_lets_nothing_small_through_either() -> None:
 def test_what_nobody_counts_fits_no_limit_of_elements(field: str) -> None:
     facts = Facts("x", "polars.Series", (), "Sven", 8, None)
     decision = ruled(Policy("approve", **{field: 10**9}), facts)  # type: ignore[arg-type]
-    assert decision.verdicts[0].why_not == "nobody counts the elements of a polars.Series"
+    assert decision.verdicts[0].why_not == "the elements of a polars.Series cannot be counted"
 
 
 def test_a_rate_counts_what_lies_within_its_seconds() -> None:
@@ -254,9 +254,12 @@ def test_a_literal_pattern_fits_its_text_alone(text: str, other: str) -> None:
         ({"hours": ("08:00",)}, "two times"),
         ({"hours": ("08:00", "08:00")}, "different times"),
         ({"hours": (8, 18)}, "two times"),
-        ({"reason": "no"}, "told to the peer with a denial"),
+        ({"reason": "no"}, "sent to the peer with a denial"),
         ({"action": "deny", "reason": "n" * 2001}, "at most 2000 characters"),
-        ({"action": "deny", "count": 3}, "count limits what is approved; a policy that says deny has none"),
+        (
+            {"action": "deny", "count": 3},
+            "count is a quota of policies that approve; a policy that says deny cannot have it",
+        ),
         ({"action": "ask", "rate": (1, 1)}, "rate limits what is approved"),
         ({"announce": 1}, "announce must be True or False"),
         ({"prep": "abc"}, "64 hexadecimal digits; got 'abc'"),
@@ -345,7 +348,7 @@ def test_a_program_is_run_by_a_policy_that_may_approve_what_it_makes(fields: dic
         ({"prep": "ab" * 32}, "no preparation of an object made it"),
         ({"lineage": "ages.sum()"}, "it was made by other code than ages.sum()"),
         ({"code": "v2:" + "0" * 64}, "its code has the digest v2:abababababab, not v2:000000000000"),
-        ({"total_elements": 0}, "it may let out 0 elements more, not 0 elements"),
+        ({"total_elements": 0}, "it may release 0 elements more, not 0 elements"),
         ({"count": 0}, "it has answered 0 times, of 0"),
     ],
 )
@@ -363,7 +366,7 @@ def test_a_denial_by_what_is_not_known_yet_waits_for_the_run(fields: dict[str, A
     decision = ruled(Policy("deny", **fields), PROGRAM)
     assert (decision.action, decision.verdicts[0].why_not) == (
         "wait",
-        "nobody knows what it makes before it has been run",
+        "its result is not known before it has been run",
     )
 
 
@@ -380,7 +383,7 @@ def test_the_group_of_a_function_is_known_before_it_is_run() -> None:
 
 # -- digests of earlier versions -----------------------------------------------------------------------------
 
-OUTDATED = "is of an earlier version, which named programs otherwise: take the new one from a request"
+OUTDATED = "is of an earlier version, which named programs differently: take the new one from a request"
 
 
 @pytest.mark.parametrize("action", ["approve", "deny", "ask"])

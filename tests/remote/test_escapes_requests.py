@@ -137,7 +137,7 @@ def test_nothing_leaves_as_a_private_statistic_that_nobody_has_paid_for(
         {"name": "x", "revision": 1, "program": attacker.body(3), "statistic": b"{}"},
     ]
     for fields in several:
-        with pytest.raises(errors.LocalProtocolError, match="several things at once"):
+        with pytest.raises(errors.LocalProtocolError, match="exactly one asset, program or function"):
             attacker.ask(**fields)
     assert len(bench.owner.requests) == before
     assert attacker.ask(name="x", revision=1).state == PENDING

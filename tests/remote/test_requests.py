@@ -86,7 +86,7 @@ def test_a_request_that_nobody_answers_in_time_expires(unanswered: Bench) -> Non
     x = unanswered.share(np.arange(6.0), "late")
     before = len(unanswered.owner.requests)
     pending = x.min().request("hurry", expires_s=0.2)
-    with pytest.raises(errors.RequestDenied, match="nobody answered before it expired"):
+    with pytest.raises(errors.RequestDenied, match="it was not answered before it expired"):
         pending.result(20)
     request = unanswered.owner.requests[before]
     assert request.state == "expired"

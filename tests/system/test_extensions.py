@@ -99,7 +99,7 @@ def test_where_the_owner_alone_has_it_the_scientist_is_told_what_is_missing(
         "error MissingLibrary the value holds an object of 'measures', for which no package here has a value"
     )
     assert owner.run("duet.send(measures.Measures(np.arange(2.0), 'kg'), 'gift')") == (
-        "error ValueRefused the peer does not take 'gift': what it takes to read a measures.Measures is not "
+        "error ValueRefused the peer does not take 'gift': the library that reads a measures.Measures is not "
         "installed there"
     )
     assert owner.run("duet.share(np.ones(200_000), 'large')") == "ok None"

@@ -88,7 +88,7 @@ def test_a_mock_of_the_peers_is_decoded_at_the_owner_when_a_room_has_survived_it
     assert life.decoding.tried == 1  # what is flat needs no room
 
     async def ends(body: memoryview, room_bytes: int) -> None:
-        raise MalformedValue("the process in which it was decoded has ended")
+        raise MalformedValue("the process that decoded it has ended")
 
     replace_function(monkeypatch, life.decoding, "try", ends)
     scientist.share(pd.DataFrame({"b": [1.0]}), "bomb", mock="auto")

@@ -15,7 +15,7 @@ class FailureKind(enum.Enum):
 
     AUDIT = "the audit log cannot be written"
     GONE = "what was asked for is no longer shared, or has changed"
-    INTERRUPTED = "whoever waited has given up, or a defect of ours: nothing may be awaited now"
+    INTERRUPTED = "the caller was cancelled, or a defect of ours: nothing may be awaited now"
     OTHER = "anything else, such as a link that has closed"
 
 

@@ -74,7 +74,7 @@ class Failure:
             kinds = [str(kind) for kind in report["kinds"]]
             line, message, trace = int(report["line"]), str(report["message"]), str(report["traceback"])
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise errors.WorkerUnavailable("the room's answer is no failure of a function") from None
+            raise errors.WorkerUnavailable("the room's report of a failed function is malformed") from None
         kind = next((kind for kind in kinds if kind in _KNOWN), "Exception")
         return cls(kind, line if 0 < line <= lines else 0, message[:_MAX_TEXT], trace[-_MAX_TEXT:])
 

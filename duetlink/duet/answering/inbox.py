@@ -294,7 +294,9 @@ class Inbox:
         assert self._link is not None
         limit = self.settings.max_pending_requests
         if len(self.pending) >= limit:
-            raise LimitExceeded(f"{limit} requests wait for an answer; wait, or withdraw some")
+            raise LimitExceeded(
+                f"{limit} requests are waiting for an answer, which is the limit; wait, or withdraw some"
+            )
         now = utc_now()
         request = Incoming(
             self._queue.next_number(),

@@ -74,7 +74,7 @@ class JobIntake:
         """
         kinds = (ask.HasField("program"), ask.HasField("job"), bool(ask.name))
         if sum(kinds) > 1 or ((ask.statistic or ask.check) and not kinds[0]):
-            raise RemoteProtocolError("a question asks for several things at once, or for part of nothing")
+            raise RemoteProtocolError("a question must ask for exactly one asset, program or function")
         if ask.HasField("program"):
             job: Job = await self.program(ask.program, ask.statistic, ask.check)
         elif ask.HasField("job"):
@@ -167,7 +167,7 @@ class JobIntake:
     def _check_budgets(self, assets: Sequence[tuple[str, int]]) -> None:
         """Raise OperationRefused unless each asset has a budget whose unit is one row per person."""
         if not assets:
-            raise OperationRefused("a function that trains privately gets at least one asset of this side's")
+            raise OperationRefused("a function that trains privately needs at least one asset of its owner's")
         for name, revision in assets:
             opened = self._catalogue.find_mine(name, revision).open
             if opened is None:
@@ -213,19 +213,19 @@ class JobIntake:
                 rows = await self._programs.rows(input_.program)
             if isinstance(rows, str):
                 raise OperationRefused(
-                    f"a private training gets assets, and what is made of them row by row, which {name} is "
+                    f"an input of a private training is an asset, or made of one row by row, which {name} is "
                     f"not: {rows}"
                 )
             if rows_by_asset.setdefault(rows.asset, rows) != rows:
                 raise OperationRefused(
-                    f"a private training gets the same rows of {rows.asset!r} in all its inputs, and {name} "
-                    "has others: choose rows first, and then columns of those"
+                    f"all inputs of a private training have the same rows of {rows.asset!r}, and {name} "
+                    "has others: select rows first, and then columns of these rows"
                 )
 
     def _check_room(self, more_bytes: int) -> None:
         if self._held_bytes() + self._arriving_bytes + more_bytes > self._limit_bytes:
             raise ValueRefused(
-                f"what waits for the owner may hold {self._limit_bytes:,} bytes of programs and values; wait "
+                f"waiting requests may hold {self._limit_bytes:,} bytes of programs and values; wait "
                 "for an answer, or withdraw some"
             )
 
@@ -236,7 +236,7 @@ def _claim(sent: pb.Job) -> Claim | None:
     try:
         return Claim(sent.epsilon, sent.delta)
     except SettingError as error:
-        raise RemoteProtocolError(f"a function claims what there is not: {error}") from None
+        raise RemoteProtocolError(f"the privacy claim of a function cannot be used: {error}") from None
 
 
 def _value_bytes(sent: pb.JobInput) -> int:
@@ -245,7 +245,7 @@ def _value_bytes(sent: pb.JobInput) -> int:
     """
     which = sent.WhichOneof("input")
     if which is None:
-        raise RemoteProtocolError("an input of a function is nothing")
+        raise RemoteProtocolError("an input of a function is empty")
     if which != "value":
         return 0
     if sent.value.HasField("offer"):

@@ -166,7 +166,7 @@ async def _described(encoded: Encoded, decoding: Decoding) -> Encoded:
             found = await asyncio.to_thread(values.summarise, value)
             summary = dataclasses.replace(found, size_bytes=encoded.size_bytes)
         except RemoteProtocolError as error:
-            raise WorkerUnavailable(f"what the function gave is no value: {error}") from None
+            raise WorkerUnavailable(f"the result of the function is not a valid value: {error}") from None
         except DuetError:  # the library is not installed here
             pass
     return dataclasses.replace(encoded, summary=summary)

@@ -155,11 +155,11 @@ def rows_found(program: Program, opened: dict[tuple[str, int], Open]) -> Rows | 
 def _statistic(kind: str, step: Step, asked: bytes) -> Statistic:
     """Combine the constants of the operation, such as q, with what was given to `dp`."""
     if len(asked) > MAX_BYTES:
-        raise RemoteProtocolError("what is asked of a private statistic is too long")
+        raise RemoteProtocolError("the parameters of a private statistic are too long")
     try:
         fields = json_.read(asked, dict[str, Any])
     except ValueError:
-        raise RemoteProtocolError("what is asked of a private statistic is no JSON object") from None
+        raise RemoteProtocolError("the parameters of a private statistic are no JSON object") from None
     fields["kind"] = kind
     if kind == "quantile":
         median = step.operation.endswith("median")

@@ -75,7 +75,7 @@ class Programs:
     def _worked_on(self, name: str, revision: int) -> Mine:
         mine = self._catalogue.find_mine(name, revision)
         if mine.mock is None:
-            raise NoMock(f"{name!r} has no mock, and is not there to be worked on")
+            raise NoMock(f"{name!r} has no mock, so it cannot be worked on; its owner can share it with one")
         return mine
 
     async def planned(self, program: Program, asked: bytes) -> Private:

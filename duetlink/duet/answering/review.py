@@ -25,7 +25,9 @@ async def run(inbox: Inbox, request: Incoming, timeout_s: float | None) -> None:
     """
     request.check_pending()
     if request.job is None:
-        raise SettingError(f"request {request.number} is for what is there already; there is nothing to run")
+        raise SettingError(
+            f"request {request.number} asks for an asset, so there is nothing to run; see preview()"
+        )
     await inbox.jobs.make(request, PERSON, timeout_s)
 
 
@@ -46,7 +48,9 @@ async def approve(
             await inbox.jobs.share_log(request)
         await inbox.jobs.make(request, PERSON, timeout_s)
     elif logs or timeout_s is not None:
-        raise SettingError("logs and timeout_s are for the function of a request, and this one has none")
+        raise SettingError(
+            "logs and timeout_s only apply to requests with something to run, and this one has none"
+        )
     facts = Facts.of(request.asset, request.peer_name)
     await inbox.approve(request)
     if repeat is not None:
@@ -75,10 +79,10 @@ def _repeat_policy(
     made = request.asset.lineage
     if made is None:
         raise SettingError(
-            "times and until are for results and functions; an asset that is approved stays approved"
+            "times and until only apply to results and functions; an approved asset stays approved"
         )
     if times is not None and times == 0:
-        raise SettingError("times is 1 at least: this one counts")
+        raise SettingError("times must be at least 1, since this approval counts")
     policy = Policy(
         "approve",
         name=f"code of request {request.number}",
@@ -88,7 +92,7 @@ def _repeat_policy(
         until=until,
     )
     if until is not None and until <= inbox.policies.now():
-        raise SettingError(f"until has passed: {until}")
+        raise SettingError(f"until must be in the future, got {until}")
     return inbox.policies.name(policy)
 
 

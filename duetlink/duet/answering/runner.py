@@ -250,7 +250,7 @@ class Runner:
         expires = handling.request.expires
         if expires is not None:
             left_s = max((expires - utc_now()).total_seconds(), 0)
-            expired = events.Expired(f"nobody answered before it expired, at {expires:%H:%M:%S} UTC")
+            expired = events.Expired(f"it was not answered before it expired, at {expires:%H:%M:%S} UTC")
             self._timers[handling] = asyncio.get_running_loop().call_later(
                 left_s, self.handle, handling, expired
             )

@@ -115,4 +115,4 @@ def _read_input(record: dict[str, Any], part: memoryview) -> Input:
 
 def _check(digest: str, info: AssetInfo) -> None:
     if info.lineage is None or info.lineage.digest != digest:
-        raise ValueError("it is another one than its record shows")
+        raise ValueError("its digest is not the one in its record")

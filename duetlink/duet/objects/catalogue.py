@@ -242,7 +242,7 @@ class Catalogue:
         """
         if name in self.awaiting and name not in self.mine:
             raise AssetNotFound(
-                f"{name!r} has no content since its kernel has ended: share the object again, then answer"
+                f"{name!r} has no content, because its kernel has ended: share the object again, then answer"
             )
         return self.find_mine(name, revision)
 

@@ -72,7 +72,7 @@ class Decoding:
                 future = asyncio.run_coroutine_threadsafe(decoding, loop)
             except RuntimeError:
                 decoding.close()
-                raise ValueRefused("it is not decoded any more: this duet is closed") from None
+                raise ValueRefused("the value was not decoded, because this duet is closed") from None
             return future.result()
 
         return decode
@@ -101,10 +101,10 @@ class Decoding:
             self.tried += 1
         except WorkLimit as error:
             self._raise_closed()
-            raise LimitExceeded(f"to decode it took more than this side allows ({error})") from None
+            raise LimitExceeded(f"decoding it exceeded a limit of the receiving side ({error})") from None
         except WorkerUnavailable as error:
             self._raise_closed()
-            raise MalformedValue(f"the process in which it was decoded has ended ({error})") from None
+            raise MalformedValue(f"the process that decoded it has ended ({error})") from None
         finally:
             self._room = None
             await room.close()
@@ -117,10 +117,11 @@ class Decoding:
         except WorkerUnavailable as error:
             raise ValueRefused(
                 f"a value of {', '.join(sorted(needed))} is decoded in a process of its own first, and the "
-                f"receiver can start none ({error}); send arrays, or share() it, to be asked for"
+                f"receiver can start none ({error}); send arrays, or share() it, so that the peer can "
+                "request it"
             ) from None
         return self._room
 
     def _raise_closed(self) -> None:
         if self._is_closed:
-            raise ValueRefused("it is not decoded any more: this duet is closed")
+            raise ValueRefused("the value was not decoded, because this duet is closed")

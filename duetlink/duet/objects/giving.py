@@ -110,7 +110,7 @@ class Giving:
                     ) from None
                 except MissingLibrary:  # its text may name files of this side
                     raise ValueRefused(
-                        f"the peer does not take {info.name!r}: what it takes to read a {info.kind} is not"
+                        f"the peer does not take {info.name!r}: the library that reads a {info.kind} is not"
                         " installed there"
                     ) from None
                 decoded_bytes = room_bytes - room.left_bytes

@@ -66,7 +66,10 @@ class Offering:
         content = self._content(obj, mark)
         mock_content, words = (None, "") if mock is None else self._mock(obj, mock, name)
         if budget is not None and mock_content is None:
-            raise SettingError("statistics are asked for by operations on a mock: give one as well")
+            raise SettingError(
+                "a budget needs a mock, since statistics are requested by operations on it: pass "
+                "mock= as well"
+            )
         opened = Open(budget, table_of(obj), table_rows(obj)) if budget is not None else None
         return Offer(name, content, description, tags, mock_content, words, opened)
 

@@ -46,7 +46,7 @@ async def received(link: Link, sent: pb.ProgramBody, limit_bytes: int) -> memory
     if which == "offer":
         return await link.imports.pull("program", sent.offer, limit_bytes)
     if which is None:
-        raise RemoteProtocolError("a program is nothing")
+        raise RemoteProtocolError("a program is empty")
     stream = zlib.decompressobj()
     try:
         content = stream.decompress(sent.compressed, _INLINE_BYTES)
@@ -55,5 +55,5 @@ async def received(link: Link, sent: pb.ProgramBody, limit_bytes: int) -> memory
     if stream.unconsumed_tail:
         raise LimitExceeded(f"a program of over {_INLINE_BYTES:,} bytes came without being offered")
     if not stream.eof:
-        raise RemoteProtocolError("a program is cut short")
+        raise RemoteProtocolError("a program is incomplete")
     return memoryview(content)

@@ -136,7 +136,9 @@ class Recorder:
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
         if self._closed:
-            written.set_exception(AuditUnavailable("this duet is closed, and its part of the audit log is"))
+            written.set_exception(
+                AuditUnavailable("this duet is closed, so nothing more is written to its audit log")
+            )
             return written
         if not self._begun:
             self._begun = True

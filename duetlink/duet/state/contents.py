@@ -47,7 +47,7 @@ class Contents:
         kinds: dict[str, dict[Key, Any]] = {kind: {} for kind in (ASSET, POLICY, ORDER, REQUEST, GRANT)}
         for key, text in found.items():
             if key[0] not in kinds:
-                raise ValueError(f"there is a record of an unknown kind, {key[0][:40]!r}")
+                raise ValueError(f"it has a record of an unknown kind, {key[0][:40]!r}")
             with _about(key):
                 kinds[key[0]][key] = records.load(text)
         contents = cls()
@@ -74,7 +74,7 @@ class Contents:
             self.usage[policy.name] = usage
         names = [name for _, listed in _read(order, _names) for name in listed]
         if sorted(names) != sorted(named):
-            raise ValueError("its policies are not those of their order")
+            raise ValueError("its list of policies does not match its policy records")
         self.policies = tuple(named[name] for name in names)
 
     def _parse_grants(self, grants: Mapping[Key, Any]) -> None:
@@ -116,7 +116,7 @@ def _read(found: Mapping[Key, Any], read: Callable[[object], T]) -> Iterator[tup
 
 def _check(key: Key, right: Key) -> None:
     if key != right:
-        raise ValueError(f"its record {key[0]} {key[1][:100]} is about something else")
+        raise ValueError(f"its record {key[0]} {key[1][:100]} does not match its key")
 
 
 def _policy(record: object) -> tuple[Policy, Usage]:

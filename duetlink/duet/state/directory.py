@@ -29,8 +29,8 @@ def check_name(name: object) -> str:
     """Return the name. Raises SettingError if it cannot be the name of a state."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise SettingError(
-            f"{name!r} cannot be the name under which a duet is kept: that has 1 to 64 letters, digits and "
-            ". _ -, the first of them a letter or digit, the last no dot"
+            f"{name!r} cannot be the name of a kept duet: use 1 to 64 letters, digits and "
+            ". _ -, beginning with a letter or digit, and not ending with a dot"
         )
     return name
 
@@ -69,8 +69,8 @@ class StateDirectory:
         # the first kernel may have ended before it had made the file
         if left - {_LOCK, _HOLDER, _FILE + ".new", _FILE + ".new-journal"}:
             raise StateBroken(
-                f"the state {self.name!r} has lost its file {self.file}, while others of it are there: bring "
-                f"it back, or begin anew with: duetlink state forget {self.name}"
+                f"the state {self.name!r} has lost its file {self.file}, but other files of it exist: "
+                f"restore it, or start again with: duetlink state forget {self.name}"
             )
         return False
 
@@ -159,7 +159,7 @@ def unavailable(path: Path, error: Exception) -> StateUnavailable:
     """Return the error for a path that cannot be read or written; its text says what to do."""
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return StateUnavailable(
-        f"what resume keeps in {path} cannot be read or written ({words}); nothing that has to be remembered "
-        "is let out until it can: make room or give access, or choose another directory with state_path in "
+        f"the state in {path} cannot be read or written ({words}); nothing that has to be saved leaves "
+        "until it can: free disk space or give access, or choose another directory with state_path in "
         "the settings (DUETLINK_STATE_PATH)"
     )

@@ -113,7 +113,7 @@ class StateFile:
                 kind, key, value
             ):
                 raise broken(
-                    self.path, f"its record {str(kind)[:40]} {str(key)[:100]} is not as it was written"
+                    self.path, f"its record {str(kind)[:40]} {str(key)[:100]} does not match its digest"
                 )
             found[kind, key] = value
         return found
@@ -176,8 +176,8 @@ class StateFile:
 def broken(path: Path, what: str) -> StateBroken:
     """Return the error for a damaged state; its text says what to do."""
     return StateBroken(
-        f"the kept state {path} is damaged: {what}. Nothing was changed. Bring back a copy of its directory, "
-        f"or begin anew with: duetlink state forget {path.parent.name}"
+        f"the kept state {path} is damaged: {what}. Nothing was changed. Restore a copy of its directory, "
+        f"or start again with: duetlink state forget {path.parent.name}"
     )
 
 

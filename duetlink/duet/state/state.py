@@ -125,10 +125,10 @@ class State(Persistence):
             work = await asyncio.to_thread(self.work, request)
             try:
                 if work is None:
-                    raise ValueError("it is not there, or not as it was written")
+                    raise ValueError("its file is missing or damaged")
                 await inbox.restore_job(request, work)
             except ValueError as error:
-                _log.warning("what request %d needs to be run cannot be used: %s", number, error)
+                _log.warning("the saved job of request %d cannot be used: %s", number, error)
                 request.settle(WITHDRAWN, "", LOST)
                 self.drop_work(request)
                 self.request(request)
@@ -190,8 +190,8 @@ class State(Persistence):
         others_bytes = sum(self._work_bytes.values()) - self._work_bytes.get(request.number, 0)
         if others_bytes + size_bytes > self._work_limit_bytes:
             raise ValueRefused(
-                f"requests that wait may take up {self._work_limit_bytes:,} bytes of the owner's disk, and "
-                f"{others_bytes:,} are taken; wait for an answer, or withdraw some"
+                f"waiting requests may use {self._work_limit_bytes:,} bytes of the owner's disk, and "
+                f"{others_bytes:,} are in use; wait for an answer, or withdraw some"
             )
         self._work_bytes[request.number] = size_bytes
         self._writer.put({}, {request.number: pieces})

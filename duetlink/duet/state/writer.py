@@ -66,7 +66,7 @@ class StateWriter:
             StateUnavailable: they are not written, or not certainly. The next change tries again.
         """
         if self._closing:
-            raise StateUnavailable("this duet is closed, and what it keeps is")
+            raise StateUnavailable("this duet is closed, so nothing more is saved")
         written: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._waiting.put(_StateBatch({}, {}, sync, written))
         await asyncio.wrap_future(written)

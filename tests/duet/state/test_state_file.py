@@ -125,7 +125,7 @@ def test_a_row_changed_with_sqlites_own_tools_is_found(path: Path) -> None:
     connection.execute("UPDATE records SET value = replace(value, '\"number\":7,', '\"number\":8,')")
     connection.commit()
     connection.close()
-    with pytest.raises(errors.StateBroken, match=r"request \[7\] is not as it was written"):
+    with pytest.raises(errors.StateBroken, match=r"request \[7\] does not match its digest"):
         stored(path)
 
 

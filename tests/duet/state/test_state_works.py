@@ -124,7 +124,7 @@ def test_what_is_damaged_is_none(tmp_path: Path) -> None:
 def test_all_that_wait_take_up_so_much_and_no_more(tmp_path: Path) -> None:
     async def first(state: State) -> None:
         request = await keep(state, 0, b"1234567")
-        with pytest.raises(ValueRefused, match="may take up 10 bytes of the owner's disk, and 7 are taken"):
+        with pytest.raises(ValueRefused, match="may use 10 bytes of the owner's disk, and 7 are in use"):
             state.keep_work(asked(1), [b"1234"])
         state.keep_work(asked(1), [b"123"])
         state.drop_work(request)

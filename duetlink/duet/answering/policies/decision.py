@@ -155,7 +155,7 @@ def _lineage(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime)
         yield from _not_made(policy)
     elif policy.min_group is not None:
         if facts.group is None and policy.action == APPROVE:
-            yield "no row of an object is in it, as far as can be seen"
+            yield "it contains no row of an object that could be counted"
         elif facts.group is not None and facts.group < policy.min_group:
             yield f"it may be made of {count_text(facts.group, 'row')}, fewer than {policy.min_group:,}"
 
@@ -166,7 +166,7 @@ def _operations(policy: Policy, facts: Facts) -> Iterator[str]:
         yield "it is the object itself, and no result of operations"
     elif UNKNOWN in operations:
         if policy.action == APPROVE:
-            yield "it was made with an operation that no list has, or that has failed"
+            yield "it was made with an operation that is on no allow-list, or that failed"
     else:
         for operation in _not_matching(policy, operations, policy.operations):
             yield f"it was made by {operation}, not only by {' or '.join(policy.operations)}"
@@ -209,7 +209,7 @@ def _digests(digests: Sequence[str]) -> str:
 
 def _not_made(policy: Policy) -> Iterator[str]:
     if policy.action != APPROVE:  # an approval is decided again after the run
-        yield "nobody knows what it makes before it has been run"
+        yield "its result is not known before it has been run"
 
 
 def _size(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
@@ -222,7 +222,7 @@ def _size(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) ->
     if policy.max_elements is None and policy.total_elements is None:
         return
     if facts.elements is None:
-        yield f"nobody counts the elements of a {facts.kind}"
+        yield f"the elements of a {facts.kind} cannot be counted"
     elif policy.max_elements is not None and facts.elements > policy.max_elements:
         yield f"it has {_elements(facts.elements)}, over {policy.max_elements:,}"
 
@@ -235,7 +235,7 @@ def _quota(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -
         (policy.total_elements, usage.elements, facts.elements or 0, _elements),
     ):
         if total is not None and (used >= total or used + more > total):
-            yield f"it may let out {shown(total - used)} more, not {shown(more)}"
+            yield f"it may release {shown(total - used)} more, not {shown(more)}"
     if policy.rate is not None:
         most, seconds = policy.rate
         recent = sum((now - moment).total_seconds() < seconds for moment in tuple(usage.moments))

@@ -49,7 +49,7 @@ class Policies(Sequence[Policy], Displayed):
             AuditUnavailable: it could not be recorded; it is not in force.
         """
         if not isinstance(policy, Policy):
-            raise SettingError(f"a Policy is added, got {type(policy).__name__}")
+            raise SettingError(f"add() takes a Policy, got {type(policy).__name__}")
         return self._thread.run(self._add(policy, at, expires_s))
 
     async def _add(self, policy: Policy, at: int | None, expires_s: float | None) -> Policy:
@@ -168,7 +168,9 @@ def _ending(policy: Policy, expires_s: float | None, now: datetime.datetime) -> 
     if expires_s is None:
         return policy
     if policy.until is not None:
-        raise SettingError("the policy has an end, until; leave out expires_s, or that")
+        raise SettingError(
+            "the policy already has an end, until={policy.until}; leave out one of until and expires_s"
+        )
     try:
         return dataclasses.replace(policy, until=now + datetime.timedelta(seconds=expires_s))
     except (TypeError, OverflowError, ValueError):

@@ -20,7 +20,7 @@ MAX_REASON = 2000  # characters, as for a request
 
 # SHA-256; a digest of code in this form is from a version of duetlink before 2
 _DIGEST = re.compile("[0-9a-f]{64}")
-OUTDATED = "is of an earlier version, which named programs otherwise: take the new one from a request"
+OUTDATED = "is of an earlier version, which named programs differently: take the new one from a request"
 _PATTERNS = ("assets", "tags", "kinds", "operations", "lineage", "code", "peers")
 _NUMBERS = ("min_group", "max_bytes", "max_elements", "count", "total_bytes", "total_elements")
 _QUOTAS = ("count", "total_bytes", "total_elements", "rate")
@@ -154,7 +154,8 @@ class Policy:
         used = [name for name in _QUOTAS if getattr(self, name) is not None]
         if used and self.action != APPROVE:
             raise SettingError(
-                f"{used[0]} limits what is approved; a policy that says {self.action} has none"
+                f"{used[0]} is a quota of policies that approve; a policy that says {self.action} cannot "
+                "have it"
             )
 
     def _check_times(self) -> None:
@@ -171,14 +172,15 @@ class Policy:
         if not isinstance(self.reason, str) or len(self.reason) > MAX_REASON:
             raise SettingError(f"a reason is a text of at most {MAX_REASON} characters")
         if self.reason and self.action != DENY:
-            raise SettingError("a reason is told to the peer with a denial; approve and ask have none")
+            raise SettingError("a reason is sent to the peer with a denial; approve and ask cannot have one")
 
     def _check_failures(self) -> None:
         if self.failures not in ("", *FAILURES):
             raise SettingError(f"failures is one of {', '.join(FAILURES)}, or empty; got {self.failures!r}")
         if self.failures and self.action != APPROVE:
             raise SettingError(
-                f"failures says what is told of runs; a policy that says {self.action} has nothing run"
+                f"failures says how much the peer is told of failed runs; a policy that says {self.action} "
+                "starts none"
             )
 
     def words(self) -> str:
