@@ -301,8 +301,8 @@ class Duet(KnownAttributes, Displayed):
     async def _share(self, offer: Offer) -> Asset:
         descriptors.check_room(f"{offer.name!r} is not shared")
         catalogue, ledger, words = self._life.catalogue, self._life.ledger, ""
-        if offer.open is not None:
-            await asyncio.to_thread(ledger.set_budget, offer.name, offer.open.budget.total)
+        if offer.budgeted is not None:
+            await asyncio.to_thread(ledger.set_budget, offer.name, offer.budgeted.budget.total)
             words = await asyncio.to_thread(budget_words, ledger, offer.name)
         mine = await catalogue.share(offer, words)
         if mine.mock is not None and self._life.link is not None:  # a peer is connected

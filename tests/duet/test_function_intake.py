@@ -20,7 +20,7 @@ from duetlink.duet.answering import job_run
 from duetlink.duet.answering.job_intake import JobIntake
 from duetlink.duet.answering.programs import Programs
 from duetlink.duet.objects.asset import AssetInfo
-from duetlink.duet.objects.catalogue import Mine
+from duetlink.duet.objects.catalogue import OwnAsset
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.job_log import JobLog
 from duetlink.settings import Settings
@@ -127,7 +127,7 @@ HOSTILE = {
 def new_intake() -> JobIntake:
     """With one asset, x, which has no mock; nothing has been recorded, and nothing waits."""
     content: Any = SimpleNamespace()
-    mine = Mine(AssetInfo("x", 1, "float", "", 8), content)
+    mine = OwnAsset(AssetInfo("x", 1, "float", "", 8), content)
     catalogue: Any = SimpleNamespace(find_mine=lambda name, revision: mine)
     nothing: Any = SimpleNamespace()
     programs = Programs(catalogue, Settings(), nothing, nothing)

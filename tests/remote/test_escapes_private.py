@@ -12,7 +12,7 @@ import pytest
 from duetlink import Budget
 from duetlink.compute.privacy.table import table_of
 from duetlink.duet.answering.private import planned
-from duetlink.duet.objects.budget import Open
+from duetlink.duet.objects.budget import BudgetedAsset
 from duetlink.errors import DuetError, LimitExceeded, OperationRefused, RemoteProtocolError
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.attempts import REFUSED, attempts, each, elsewhere
@@ -93,7 +93,7 @@ def asked(attacked: HostileDesk, **fields: Any) -> Any:
     """The plan for result 20. Raises OperationRefused, before anything is charged."""
     budget = Budget(100, bounds=(0, 100))
     objects = {"x": np.ones(1), "frame": pd.DataFrame({"age": [1.0], "half": ["a"]}), "other": np.ones(1)}
-    opened = {(name, 1): Open(budget, table_of(object_), ROWS) for name, object_ in objects.items()}
+    opened = {(name, 1): BudgetedAsset(budget, table_of(object_), ROWS) for name, object_ in objects.items()}
     program = asked_for(attacked.steps, 20)
     return planned(program.steps, program.target, json.dumps({"epsilon": 10, **fields}).encode(), opened)
 

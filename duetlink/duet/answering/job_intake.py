@@ -169,12 +169,12 @@ class JobIntake:
         if not assets:
             raise OperationRefused("a function that trains privately needs at least one asset of its owner's")
         for name, revision in assets:
-            opened = self._catalogue.find_mine(name, revision).open
-            if opened is None:
+            budgeted = self._catalogue.find_mine(name, revision).budgeted
+            if budgeted is None:
                 raise OperationRefused(f"{name!r} has no privacy budget: its owner has to set one")
-            if opened.budget.rows_per_person != 1:
+            if budgeted.budget.rows_per_person != 1:
                 raise OperationRefused(
-                    f"a person may have {opened.budget.rows_per_person} rows in {name!r}; the account of a "
+                    f"a person may have {budgeted.budget.rows_per_person} rows in {name!r}; the account of a "
                     "private training is of one"
                 )
 

@@ -18,7 +18,7 @@ from duetlink.compute.privacy.lineage import Refusal, Route, row_stable, source_
 from duetlink.compute.privacy.release import plan
 from duetlink.compute.privacy.statistic import MAX_BYTES, Statistic
 from duetlink.compute.privacy.table import Rows
-from duetlink.duet.objects.budget import Bounds, Open
+from duetlink.duet.objects.budget import Bounds, BudgetedAsset
 from duetlink.errors import OperationRefused, RemoteProtocolError, SettingError
 
 # which statistic an operation asks for, by the bare name of a function or method
@@ -63,7 +63,9 @@ class Private:
         ).encode()
 
 
-def planned(steps: Sequence[Step], target: int, asked: bytes, opened: dict[tuple[str, int], Open]) -> Private:
+def planned(
+    steps: Sequence[Step], target: int, asked: bytes, budgeted: dict[tuple[str, int], BudgetedAsset]
+) -> Private:
     """Plan the statistic that the last step of result `target` names. No data is read.
 
     Raises:
@@ -85,10 +87,10 @@ def planned(steps: Sequence[Step], target: int, asked: bytes, opened: dict[tuple
             "of one column"
         )
     statistic = _statistic(kind, last, asked)
-    route = row_stable(steps, used[0], _allowed(), {key: open_.table for key, open_ in opened.items()})
+    route = row_stable(steps, used[0], _allowed(), {key: asset.table for key, asset in budgeted.items()})
     if isinstance(route, Refusal):
         raise OperationRefused(route.words)
-    budget = opened[route.asset, route.revision].budget
+    budget = budgeted[route.asset, route.revision].budget
     bounds = statistic.bounds or budget.bounds_of(_column(route))
     try:
         statistic.check_kind(route.column.kind)
@@ -135,13 +137,13 @@ def _program(steps: Sequence[Step], target: int) -> Program:
     return Program.of_steps(raw, numbers[target])
 
 
-def rows_found(program: Program, opened: dict[tuple[str, int], Open]) -> Rows | str:
+def rows_found(program: Program, budgeted: dict[tuple[str, int], BudgetedAsset]) -> Rows | str:
     """Return which rows of which asset the result has, if each of its rows is made from one row and nothing
     else; otherwise the reason, as text.
 
     The rows of two programs compare equal if the same steps chose them. No data is read.
     """
-    schemas = {key: open_.table for key, open_ in opened.items()}
+    schemas = {key: asset.table for key, asset in budgeted.items()}
     found = source_rows(program.steps, program.target, _allowed(), schemas)
     if isinstance(found, Refusal):
         return found.words

@@ -30,8 +30,8 @@ from duetlink.compute.worker.protocol.memory import place
 from duetlink.duet.answering.charge import BudgetCharge, planned_charges, refusal
 from duetlink.duet.answering.private import Private, planned, rows_found
 from duetlink.duet.answering.reuse import Frozen, Plan, Reuse
-from duetlink.duet.objects.budget import Open
-from duetlink.duet.objects.catalogue import Catalogue, Mine
+from duetlink.duet.objects.budget import BudgetedAsset
+from duetlink.duet.objects.catalogue import Catalogue, OwnAsset
 from duetlink.duet.objects.recorder import Recorder
 from duetlink.errors import BudgetExceeded, DuetError, NoMock, WorkerUnavailable
 from duetlink.net.flight.body import Outgoing
@@ -72,7 +72,7 @@ class Programs:
         for name, revision in assets:
             self._worked_on(name, revision)
 
-    def _worked_on(self, name: str, revision: int) -> Mine:
+    def _worked_on(self, name: str, revision: int) -> OwnAsset:
         mine = self._catalogue.find_mine(name, revision)
         if mine.mock is None:
             raise NoMock(f"{name!r} has no mock, so it cannot be worked on; its owner can share it with one")
@@ -85,20 +85,20 @@ class Programs:
             OperationRefused: no private statistic can be made of it.
             RemoteProtocolError, LimitExceeded: the question is malformed.
         """
-        opened = self._opened()
-        return await asyncio.to_thread(lambda: planned(program.steps, program.target, asked, opened))
+        budgeted = self._budgeted_assets()
+        return await asyncio.to_thread(lambda: planned(program.steps, program.target, asked, budgeted))
 
     async def rows(self, program: Program) -> Rows | str:
         """Return which rows of which asset a result has, or the reason why that is not known."""
-        opened = self._opened()
-        return await asyncio.to_thread(lambda: rows_found(program, opened))
+        budgeted = self._budgeted_assets()
+        return await asyncio.to_thread(lambda: rows_found(program, budgeted))
 
-    def _opened(self) -> dict[tuple[str, int], Open]:
+    def _budgeted_assets(self) -> dict[tuple[str, int], BudgetedAsset]:
         """Return the assets that have a budget, by name and revision."""
         return {
-            (name, mine.info.revision): mine.open
+            (name, mine.info.revision): mine.budgeted
             for name, mine in self._catalogue.mine.items()
-            if mine.open is not None
+            if mine.budgeted is not None
         }
 
     # -- budgets ---------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Programs:
 
     def planned_charges(self, assets: Sequence[tuple[str, int]], claim: Claim) -> tuple[BudgetCharge, ...]:
         """Return what `charge` would charge now. Any thread may call it; see `charge.planned_charges`."""
-        rows_by_asset = {name: self._catalogue.open_rows(name) for name, _ in assets}
+        rows_by_asset = {name: self._catalogue.budgeted_rows(name) for name, _ in assets}
         return planned_charges(self._ledger, rows_by_asset, claim)
 
     async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim, key: str) -> None:

@@ -59,7 +59,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class BudgetedAsset:
     """The budget of an asset, with its schema and its number of rows when it was shared."""
 
     budget: Budget

@@ -16,9 +16,8 @@ from duetlink.base.audit.entry import SHARE, UNSHARE
 from duetlink.base.events import Sink
 from duetlink.base.runtime.holdings import Holdings, Retained
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.compute.privacy.table import Rows
 from duetlink.duet.objects.asset import AssetInfo, Content
-from duetlink.duet.objects.budget import Open
+from duetlink.duet.objects.budget import BudgetedAsset
 from duetlink.duet.objects.kept_asset import AssetPersistence, KeptAsset
 from duetlink.duet.objects.recorder import Recorder, described
 from duetlink.errors import AssetChanged, AssetNotFound, LimitExceeded, ValueRefused
@@ -39,18 +38,17 @@ class Offer:
     tags: tuple[str, ...]
     mock: Content | None = None
     mock_words: str = ""  # how the mock was made
-    open: Open | None = None  # its budget for private statistics
+    budgeted: BudgetedAsset | None = None  # if it has a budget for private statistics
 
 
 @dataclass(frozen=True, slots=True)
-class Mine:
+class OwnAsset:
     """An asset of this side with its content."""
 
     info: AssetInfo
     content: Content
     mock: Content | None = None
-    open: Open | None = None  # its budget for private statistics
-    rows: Rows | str = ""
+    budgeted: BudgetedAsset | None = None  # if it has a budget for private statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class Catalogue:
         self._changed = asyncio.Event()
         self._preparing: asyncio.Queue[str] = asyncio.Queue()  # names of shared assets
         self.holdings = Holdings()
-        self.mine: dict[str, Mine] = {}
+        self.mine: dict[str, OwnAsset] = {}
         self.peer: dict[str, AssetInfo] = {}
         self.received: dict[str, Received] = {}
         # shared by an earlier kernel of this side; sent to the peer when shared again
@@ -134,7 +132,7 @@ class Catalogue:
                 await self._link.path_selector.prepare(await asset.content.outgoing())
             del asset  # release it: it may be large, and unshared before the next one arrives
 
-    async def share(self, offer: Offer, budget_words: str = "") -> Mine:
+    async def share(self, offer: Offer, budget_words: str = "") -> OwnAsset:
         """Share an object, with its mock and budget. It replaces an asset of the same name by a new revision.
 
         If an earlier kernel shared exactly this content under this name, its revision continues.
@@ -148,7 +146,7 @@ class Catalogue:
         revision = awaited.info.revision if awaited is not None and goes_on else None
         info = self.describe(offer, revision)
         info = dataclasses.replace(info, mock=offer.mock_words, budget=budget_words)
-        asset = Mine(info, content, offer.mock, offer.open)
+        asset = OwnAsset(info, content, offer.mock, offer.budgeted)
         await self._recorder.record(described(SHARE, asset.info), sync=False)
         await self._persistence.shared(asset.info, content)
         replaced = self.mine.get(name)
@@ -170,7 +168,7 @@ class Catalogue:
         self._sink.changed()
         return asset
 
-    def _hold(self, asset: Mine) -> None:
+    def _hold(self, asset: OwnAsset) -> None:
         title = f"{asset.info.name}, revision {asset.info.revision}"
         asset.content.held.title = title
         self.holdings.keep(asset.content.held, OFFERED)
@@ -214,7 +212,7 @@ class Catalogue:
         if current is None or current.info.revision != info.revision:
             return
         del (self.awaiting if current is awaited else self.mine)[info.name]
-        if isinstance(current, Mine):
+        if isinstance(current, OwnAsset):
             _unhold(current)
         self._recorder.note(described(UNSHARE, info))
         self._persistence.unshared(info)
@@ -236,7 +234,7 @@ class Catalogue:
         """Wait until all changes so far are saved for a restart. Raises StateUnavailable."""
         await self._persistence.written()
 
-    def check_mine(self, name: str, revision: int) -> Mine:
+    def check_mine(self, name: str, revision: int) -> OwnAsset:
         """Find an asset as `find_mine` does, for the person on this side, who is also told about assets that
         wait to be shared again.
         """
@@ -256,7 +254,7 @@ class Catalogue:
         for name, revision in info.lineage.assets:
             self.check_mine(name, revision)
 
-    def find_mine(self, name: str, revision: int) -> Mine:
+    def find_mine(self, name: str, revision: int) -> OwnAsset:
         """Return this side's asset, for a peer that names a revision it has seen.
 
         Raises:
@@ -273,10 +271,10 @@ class Catalogue:
             )
         return asset
 
-    def open_rows(self, name: str) -> int:
+    def budgeted_rows(self, name: str) -> int:
         """Return the number of rows of an asset with a budget; 0 for any other. Any thread may call it."""
         asset = self.mine.get(name)
-        return asset.open.rows if asset is not None and asset.open is not None else 0
+        return asset.budgeted.rows if asset is not None and asset.budgeted is not None else 0
 
     def room_for(self, name: str, size_bytes: int) -> int:
         """Return the number of bytes that the peer may still place here after `size_bytes` more under `name`.
@@ -362,7 +360,7 @@ def _mock_of(name: str) -> str:
     return f"mock of {name}"
 
 
-def _unhold(asset: Mine) -> None:
+def _unhold(asset: OwnAsset) -> None:
     """Stop holding the content and mock of an asset for the peer."""
     asset.content.held.let_go(OFFERED)
     if asset.mock is not None:

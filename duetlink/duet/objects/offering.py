@@ -17,7 +17,7 @@ from duetlink.data.tuning.compression import AUTO
 from duetlink.data.values.lossy import Lossy
 from duetlink.data.values.lossy import lossy as lossy_mark
 from duetlink.duet.objects.asset import Content, check_description
-from duetlink.duet.objects.budget import Budget, Open
+from duetlink.duet.objects.budget import Budget, BudgetedAsset
 from duetlink.duet.objects.catalogue import Offer
 from duetlink.errors import SettingError
 
@@ -70,8 +70,8 @@ class Offering:
                 "a budget needs a mock, since statistics are requested by operations on it: pass "
                 "mock= as well"
             )
-        opened = Open(budget, table_of(obj), table_rows(obj)) if budget is not None else None
-        return Offer(name, content, description, tags, mock_content, words, opened)
+        budgeted = BudgetedAsset(budget, table_of(obj), table_rows(obj)) if budget is not None else None
+        return Offer(name, content, description, tags, mock_content, words, budgeted)
 
     def _content(self, obj: object, mark: Lossy | None = None) -> Content:
         content = Content.of(obj, mark)
