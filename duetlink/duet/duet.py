@@ -80,7 +80,7 @@ class Duet(KnownAttributes, Displayed):
         )
         open_here.add(self._exit_plan)
 
-    # -- how it stands ---------------------------------------------------------------------------------------
+    # -- state of the link -----------------------------------------------------------------------------------
 
     @property
     def role(self) -> str:
@@ -371,7 +371,7 @@ class Duet(KnownAttributes, Displayed):
             with Progress(name, self.peer or "") as progress:
                 self._thread.run(self._life.giving.give(gift), on_wait=lambda: progress.show(gift.transfer))
 
-    # -- work on what is elsewhere ---------------------------------------------------------------------------
+    # -- remote work -----------------------------------------------------------------------------------------
 
     def remote(self, obj: Any) -> Any:
         """Return the counterpart of `obj` at the peer, to work with together with pointers:
@@ -411,7 +411,7 @@ class Duet(KnownAttributes, Displayed):
         )
         return bool(pending.result_or_withdraw(timeout_s))
 
-    # -- what moves ------------------------------------------------------------------------------------------
+    # -- transfers -------------------------------------------------------------------------------------------
 
     @property
     def transfers(self) -> TransferTable:
@@ -435,7 +435,7 @@ class Duet(KnownAttributes, Displayed):
         """True while this side has paused all that it sends."""
         return self._life.paused
 
-    # -- services ------------------------------------------------------------------------------------------
+    # -- ports -----------------------------------------------------------------------------------------------
 
     def share_port(self, port: int, name: str, *, host: str = "127.0.0.1") -> SharedPort:
         """Let the peer connect to the TCP service at `host`:`port`, and to no other. The peer opens it by
@@ -547,7 +547,7 @@ class Duet(KnownAttributes, Displayed):
     def _request(self, incoming: Incoming) -> Request:
         return Request(incoming, self._life.inbox, self._thread)
 
-    # -- the end ---------------------------------------------------------------------------------------------
+    # -- closing ---------------------------------------------------------------------------------------------
 
     def close(self, reason: str = "") -> None:
         """Tell the peer, stop everything, free everything. Safe to call twice."""
@@ -564,7 +564,7 @@ class Duet(KnownAttributes, Displayed):
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    # -- what is shown ---------------------------------------------------------------------------------------
+    # -- display ---------------------------------------------------------------------------------------------
 
     def table(self) -> Table:
         """Return a table with the duet's state, peer, path, traffic and requests."""

@@ -169,7 +169,7 @@ class Life:
             self.connected.set_result(None)
         self._enter(CONNECTED)
 
-    # -- another peer in the place of one that is lost -------------------------------------------------------
+    # -- another peer in the place of a lost one -------------------------------------------------------------
 
     @property
     def invited(self) -> bool:

@@ -90,7 +90,7 @@ class Ports:
         for offer in self.registry.all():
             await self.registry.remove(offer)
 
-    # -- for the connections -----------------------------------------------------------------------------
+    # -- connections -----------------------------------------------------------------------------------------
 
     async def begun(self, connection: PortConnection) -> None:
         """Record a connection before anything passes through it. Raises AuditUnavailable."""

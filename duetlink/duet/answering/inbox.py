@@ -168,7 +168,7 @@ class Inbox:
         """Refresh what is displayed."""
         self._sink.changed()
 
-    # -- what waits ------------------------------------------------------------------------------------------
+    # -- the queue -------------------------------------------------------------------------------------------
 
     @property
     def requests(self) -> list[Incoming]:
@@ -206,7 +206,7 @@ class Inbox:
     def _held_bytes(self) -> int:
         return sum(request.job.held_bytes for request in self.pending if request.job is not None)
 
-    # -- the peer asks ---------------------------------------------------------------------------------------
+    # -- questions of the peer -------------------------------------------------------------------------------
 
     async def _asked(self, ask: pb.Ask) -> pb.Answer:
         """Answer a question: by a grant, a policy or a budget, or with "pending"."""
@@ -322,7 +322,7 @@ class Inbox:
         for content in inputs:
             request.hold_input(content, self.catalogue.holdings)
 
-    # -- a person or a policy answers ------------------------------------------------------------------------
+    # -- answers of a person or a policy ---------------------------------------------------------------------
 
     async def approve(self, request: Incoming) -> None:
         """Grant the peer this revision of the asset, and answer every pending request for it.
@@ -385,7 +385,7 @@ class Inbox:
         assert handling.decision.policy is not None
         return not job.busy and (job.failure is None or handling.decision.policy.failures != "")
 
-    # -- what ends a request otherwise -----------------------------------------------------------------------
+    # -- withdrawals and retired assets ----------------------------------------------------------------------
 
     def _withdrawn(self, withdraw: pb.Withdraw) -> None:
         handling = self._questions.get(withdraw.request_id)

@@ -72,7 +72,7 @@ class Jobs:
             job.stop()
         await asyncio.gather(*running, return_exceptions=True)
 
-    # -- run -------------------------------------------------------------------------------------------------
+    # -- runs ------------------------------------------------------------------------------------------------
 
     async def make(self, request: Incoming, by: str, timeout_s: float | None = None) -> None:
         """Run the job of a request, or join its present run; return when its result can be approved. Does
@@ -180,7 +180,7 @@ class Jobs:
         request.hold(content, self._catalogue.holdings)
         job.made = True
 
-    # -- what it says meanwhile ------------------------------------------------------------------------------
+    # -- the log of a run ------------------------------------------------------------------------------------
 
     async def share_log(self, request: Incoming) -> None:
         """Send the peer what the function has printed and will print, and its progress.

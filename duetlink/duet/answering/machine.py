@@ -172,7 +172,7 @@ def step(now: Case, event: Event) -> Step:
     return now, ()
 
 
-# -- a question, and the answer to it ------------------------------------------------------------------------
+# -- questions and answers -----------------------------------------------------------------------------------
 
 
 def _asked(now: Case, asked: events.RequestArrived, *before: Action) -> Step:
@@ -252,7 +252,7 @@ def _function(now: Case, event: events.FunctionMade | events.FunctionFailed | ev
     return now, (do.ChargeBack(Charged.RUN), *((do.CallPerson(),) if is_pending else ()))
 
 
-# -- a yes ---------------------------------------------------------------------------------------------------
+# -- approvals -----------------------------------------------------------------------------------------------
 
 
 def _grant(now: Case, yes: Yes, *before: Action) -> Step:
@@ -348,7 +348,7 @@ def _pending_again(now: Case, error: BaseException, *before: Action) -> Step:
     return now, (*before, *actions, raised)
 
 
-# -- what became of an action --------------------------------------------------------------------------------
+# -- outcomes of awaited actions -----------------------------------------------------------------------------
 
 
 def _done(now: Case, done: events.Done) -> Step:
@@ -444,7 +444,7 @@ def _ended(now: Case, *actions: Action) -> Step:
     return replace(now, phase=Phase.ENDED, askers=(), offered=(), error=None), actions
 
 
-# -- what ends a request otherwise ---------------------------------------------------------------------------
+# -- withdrawal, expiry, retirement --------------------------------------------------------------------------
 
 
 def _withdrawn(now: Case, asker: bytes) -> Step:

@@ -152,7 +152,7 @@ class Programs:
         words = await asyncio.to_thread(budget_words, self._ledger, asset)
         self._catalogue.update_budget(asset, revision, words)
 
-    # -- a run -----------------------------------------------------------------------------------------------
+    # -- runs ------------------------------------------------------------------------------------------------
 
     async def run(
         self,

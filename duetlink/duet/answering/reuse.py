@@ -165,7 +165,7 @@ class Reuse:
         self._close_warm()
         await asyncio.gather(*self._ending)
 
-    # -- a room that goes on ---------------------------------------------------------------------------------
+    # -- the warm room ---------------------------------------------------------------------------------------
 
     def take_room(self, program: Program, limits: Limits) -> tuple[Room, Assets] | None:
         """Return a warm room that has run the first steps of this program and nothing else, with its assets.

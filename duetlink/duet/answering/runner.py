@@ -84,7 +84,7 @@ class Runner:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    # -- one event after the other ---------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------
 
     async def run(self, handling: Handling, event: Event) -> Reply | None:
         """Process `event` and all events that follow from it. Return the reply to the question, if one is
@@ -152,7 +152,7 @@ class Runner:
             self._ended(handling)
         return to_do
 
-    # -- what takes time -------------------------------------------------------------------------------------
+    # -- awaited actions -------------------------------------------------------------------------------------
 
     async def _attempt(self, handling: Handling, action: do.Awaited) -> events.Done | events.Failed:
         try:
@@ -193,7 +193,7 @@ class Runner:
         except DuetError as error:
             _log.warning("request %d would not come back: %s", handling.request.number, error)
 
-    # -- what is done at once --------------------------------------------------------------------------------
+    # -- immediate actions -----------------------------------------------------------------------------------
 
     def _perform(self, handling: Handling, action: do.Action) -> None:
         request = handling.request

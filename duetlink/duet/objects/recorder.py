@@ -152,7 +152,7 @@ class Recorder:
         _errands.put(self._work)
         return written
 
-    # -- on the thread ---------------------------------------------------------------------------------------
+    # -- on the audit thread ---------------------------------------------------------------------------------
 
     def _work(self) -> None:
         """Write all waiting entries; an earlier call may have written them already."""

@@ -78,7 +78,7 @@ class StateWriter:
             self._waiting.put(None)
         await asyncio.shield(asyncio.wrap_future(self._closed))
 
-    # -- on the thread ---------------------------------------------------------------------------------------
+    # -- on the writing thread -------------------------------------------------------------------------------
 
     def _work(self) -> None:
         try:

@@ -34,7 +34,7 @@ class Policies(Sequence[Policy], Displayed):
         self._book = inbox.policies
         self._thread = thread
 
-    # -- changing them ---------------------------------------------------------------------------------------
+    # -- change ----------------------------------------------------------------------------------------------
 
     def add(self, policy: Policy, at: int | None = None, *, expires_s: float | None = None) -> Policy:
         """Add `policy` after the others, or at index `at` (0: first), and let the policies answer pending
@@ -115,7 +115,7 @@ class Policies(Sequence[Policy], Displayed):
             recorder.note(_entry(policy, "as before: it could not be kept"))
             raise
 
-    # -- trying them -----------------------------------------------------------------------------------------
+    # -- try without effect ----------------------------------------------------------------------------------
 
     def explain(self, request: Request) -> Decision:
         """Return what the policies would answer if the request came now, and why. Nothing is answered or
@@ -132,7 +132,7 @@ class Policies(Sequence[Policy], Displayed):
 
         return replay(self._book.policies, list(self._inbox.requests), self._book.now().tzinfo)
 
-    # -- looking at them -------------------------------------------------------------------------------------
+    # -- read ------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._book.policies)
