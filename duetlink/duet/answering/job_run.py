@@ -39,14 +39,14 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, p
         AssetNotFound, AssetChanged, NoMock: an asset can no longer be worked on.
     """
     if isinstance(job, ProgramJob):
-        return await _program(job, limits, on_event, programs)
+        return await _run_job_program(job, limits, on_event, programs)
     assert isinstance(job, FunctionJob)
-    inputs = [await _placed(job, input_, limits, programs) for input_ in job.inputs]
+    inputs = [await _to_memory(job, input_, limits, programs) for input_ in job.inputs]
     try:
         room = await Room.start(limits, handler="job", libraries=job.libraries, on_event=on_event)
         job.memory_bytes = room.memory_bytes
         try:
-            return await _function(room, job, inputs, decoding), 1 if job.info.group else None
+            return await _run_function(room, job, inputs, decoding), 1 if job.info.group else None
         except WorkerUnavailable as error:  # the text is this side's, not the room's
             job.failure = Failure(stopped=str(error), traceback=room.last_words)
             raise OperationFailed(job.failure.owner_words(job.name)) from None
@@ -61,7 +61,7 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, p
             os.close(fd)
 
 
-async def _program(job: ProgramJob, limits: Limits, on_event: OnEvent, programs: Programs) -> Made:
+async def _run_job_program(job: ProgramJob, limits: Limits, on_event: OnEvent, programs: Programs) -> Made:
     if not job.is_check:
         if job.statistic and job.private is None:
             job.private = await programs.planned(job.program, job.statistic)
@@ -118,7 +118,7 @@ _KINDS = {
 }
 
 
-async def _placed(job: Job, input_: Input, limits: Limits, programs: Programs) -> tuple[int, int]:
+async def _to_memory(job: Job, input_: Input, limits: Limits, programs: Programs) -> tuple[int, int]:
     """Put an input into shared memory. Return a descriptor, which the caller closes, and the size."""
     if input_.asset is not None:
         return await programs.placed(input_.asset.name, input_.asset.revision)
@@ -130,7 +130,7 @@ async def _placed(job: Job, input_: Input, limits: Limits, programs: Programs) -
     return await asyncio.to_thread(place, pieces, size_bytes), size_bytes
 
 
-async def _function(
+async def _run_function(
     room: Room, job: FunctionJob, inputs: Sequence[tuple[int, int]], decoding: Decoding
 ) -> Encoded:
     for number, (fd, size_bytes) in enumerate(inputs):

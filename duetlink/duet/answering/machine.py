@@ -156,7 +156,7 @@ def step(now: Case, event: Event) -> Step:
         case events.Failed():
             return _failed(now, event)
         case events.FunctionMade() | events.FunctionFailed() | events.FunctionLost():
-            return _function(now, event)
+            return _run_ended(now, event)
         case events.Withdrawn(asker):
             return _withdrawn(now, asker)
         case events.Expired() | events.Retired():
@@ -232,7 +232,7 @@ def _refuse(
     return _send_answer(now, *before, do.Settle(outcome, by, reason), do.Note(Entries.ANSWERED))
 
 
-def _function(now: Case, event: events.FunctionMade | events.FunctionFailed | events.FunctionLost) -> Step:
+def _run_ended(now: Case, event: events.FunctionMade | events.FunctionFailed | events.FunctionLost) -> Step:
     """Handle the end of a run that a policy has started.
 
     Whether and when a request is answered tells the peer something about the result, also if it withdraws. So

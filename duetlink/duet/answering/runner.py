@@ -233,7 +233,7 @@ class Runner:
                 handling.run_by = handling.decision.policy if handling.decision is not None else None
                 if request.job is None or not request.job.busy:  # otherwise a person has started it already
                     self._jobs.start(request, by)
-                self._in_background(self._function(handling, by))
+                self._in_background(self._run_job(handling, by))
             case do.FreeContent():
                 handling.release()
                 if not handling.is_again:
@@ -263,7 +263,7 @@ class Runner:
         if policy.announce or policy.log:
             self._in_background(announce(decision, handling.request, content))
 
-    async def _function(self, handling: Handling, by: str) -> None:
+    async def _run_job(self, handling: Handling, by: str) -> None:
         """Run the job of a request for a policy, and process the result."""
         request, turn = handling.request, self._pace.begin()
         following: Event = events.FunctionLost()
@@ -272,7 +272,7 @@ class Runner:
                 await self._jobs.make(request, by)
                 following = events.FunctionMade()
             except OperationFailed:
-                following = events.FunctionFailed(self._told(handling, by))
+                following = events.FunctionFailed(self._failure_answer(handling, by))
                 handling.charges.pop(Charged.RUN, None)  # the charge stays
             except RequestAnswered:
                 pass
@@ -290,7 +290,7 @@ class Runner:
             handling.run_by = None
             self._pace.end(turn)
 
-    def _told(self, handling: Handling, by: str) -> events.Fail | None:
+    def _failure_answer(self, handling: Handling, by: str) -> events.Fail | None:
         """Return what the peer is told of a failed run: as much as `failures` of the policy that started it
         allows.
         """

@@ -76,14 +76,18 @@ def read(content: bytes, info: AssetInfo) -> Job:
         for part_bytes in header["parts"]:
             parts.append(memoryview(content)[position : position + part_bytes])
             position += part_bytes
-        job = _function(header, parts, info) if "function" in header else _program(header, parts, info)
+        job = (
+            _read_function(header, parts, info)
+            if "function" in header
+            else _read_program(header, parts, info)
+        )
     except (DuetError, LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"it cannot be read ({error})") from None
     job.key = header["key"]
     return job
 
 
-def _program(header: dict[str, Any], parts: list[memoryview], info: AssetInfo) -> ProgramJob:
+def _read_program(header: dict[str, Any], parts: list[memoryview], info: AssetInfo) -> ProgramJob:
     (body,) = parts
     program = Program.read(body)
     shown = check_lineage(program) if header["is_check"] else program.lineage
@@ -93,7 +97,7 @@ def _program(header: dict[str, Any], parts: list[memoryview], info: AssetInfo) -
     return ProgramJob(info, program, statistic, is_check=header["is_check"])
 
 
-def _function(header: dict[str, Any], parts: list[memoryview], info: AssetInfo) -> FunctionJob:
+def _read_function(header: dict[str, Any], parts: list[memoryview], info: AssetInfo) -> FunctionJob:
     inputs = tuple(_read_input(record, part) for record, part in zip(header["inputs"], parts, strict=True))
     call = function.parse_call(header["call"].encode(), len(inputs))
     claim = None if header["claim"] is None else Claim(*header["claim"])
