@@ -1,6 +1,7 @@
-"""What Python's loops get of a pointer: the items of an array or column, the names of a frame's columns.
+"""Iteration over pointers: the items of an array or column, or the column names of a frame.
 
-Which groups and labels there are depends on the data, so that a loop over them would be one over the mock's.
+Loops over groups, labels and rows of frames are refused. These depend on the data, so the loop would run over
+those of the mock.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from duetlink.duet.asking.recording import mock_used, sizes
 from duetlink.errors import PrivateValue
 
-_PARAMETERS = ("n_splits", "cvargs")  # of what splits rows; they tell how often
+_PARAMETERS = ("n_splits", "cvargs")  # attributes of a splitter that fix its number of folds
 LOOPS = frozenset({"items", "iter_rows", "iterrows", "itertuples", "keys", "rows", "to_dicts"})
 
 _GROUPS = (
@@ -32,29 +33,35 @@ _ROWS = (
 
 
 def items_of(remote: Any) -> Iterator[Any]:
-    """What `for item in remote` loops over. Raises PrivateValue where the mock's length says nothing."""
+    """Return the iterator of `for item in remote`.
+
+    Raises:
+        PrivateValue: the number of items, or which items there are, depends on the data.
+    """
     mock = remote._mock
     if hasattr(mock, "ngroups"):
         raise PrivateValue(_GROUPS)
     if isinstance(mock, (Mapping, MappingView)):
         raise PrivateValue(_KEYS.format(title=remote._title()))
-    if hasattr(mock, "columns"):  # a frame's names, which are no secret where no data have made them
+    if hasattr(mock, "columns"):  # column names are public unless they were made from data (a pivot)
         sizes.check(remote, "columns")
         return iter(mock)
-    rows = remote.iloc if hasattr(mock, "iloc") else remote  # by place: labels depend on the data
+    rows = remote.iloc if hasattr(mock, "iloc") else remote  # by position: labels depend on the data
     return _items(rows, len(remote), remote)
 
 
 def _items(rows: Any, count: int, remote: Any) -> Iterator[Any]:
-    # not before the first is wanted: libraries ask for a loop to see whether there is one
+    # checked with the first item, since libraries call iter() only to see whether an object is iterable
     mock_used.check_loop(remote._title(), remote._program.allowed)
     for index in range(count):
         yield rows[index]
 
 
 def is_counted(operation: str, mocks: Sequence[Any]) -> bool:
-    """Whether the items of an iterator that an operation has made are as many for any data: the folds of a
-    splitter that is told how many, and the stages of boosting that does not stop early.
+    """Return True if the iterator that `operation` has made yields the same number of items for any data.
+
+    That is so for the folds of a splitter with a given number, and for the stages (`staged_predict`) of
+    boosting without early stopping.
     """
     target = mocks[0] if mocks else None
     of_splits = any(hasattr(target, name) for name in _PARAMETERS)
@@ -62,14 +69,17 @@ def is_counted(operation: str, mocks: Sequence[Any]) -> bool:
 
 
 def loop_of(remote: Any, name: str) -> Callable[..., Any] | None:
-    """The method of LOOPS of what `remote` points to; None: it has none."""
+    """Return a replacement for the method `name` (one of LOOPS) of the object; None if it has no such method.
+
+    The replacement loops over columns where names are public, and raises PrivateValue otherwise.
+    """
     mock = remote._mock
     if not hasattr(mock, name):
         return None
     if hasattr(mock, "columns") and name == "keys":
         return lambda: remote.columns
     if hasattr(mock, "columns") and hasattr(mock, "iloc") and name == "items":
-        return lambda: ((column, remote.iloc[:, place]) for place, column in enumerate(remote.columns))
+        return lambda: ((column, remote.iloc[:, index]) for index, column in enumerate(remote.columns))
     words = _LABELS if name in ("items", "keys") else _ROWS
 
     def refuse(*arguments: Any, **keywords: Any) -> Any:

@@ -1,5 +1,8 @@
-"""What becomes of a library that wants plain values of something private: one that draws gets the mock, with
-a warning at the user's line, and any other gets PrivateValue.
+"""Decides what a library gets that wants plain values of a private object.
+
+A library that draws gets the mock, with a warning at the user's line. Any other gets PrivateValue, whose text
+says how to make the call at the owner instead. Which library asks is found by walking up the Python frames,
+so each function here says by which method it has to be called.
 """
 
 from __future__ import annotations
@@ -19,35 +22,34 @@ from duetlink.errors import OperationRefused, PrivateValue
 _DRAWING = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
 _FORMULAS = frozenset({"formulaic", "patsy"})
 _COMPUTING = frozenset({"numpy", "pandas", "polars", "pyarrow", "scipy", "sklearn", "statsmodels"})
-_ASKING_KIND = (
-    "duetlink.",
-    "pandas.core.dtypes.generic",
-)  # what lies between pandas' question and check_kind
-# where pandas takes several objects, or any
+# modules between the pandas function that looks up `_typ` and check_kind
+_ASKING_KIND = ("duetlink.", "pandas.core.dtypes.generic")
+# modules of pandas whose functions take several objects, or objects of any kind
 _JOINING = ("pandas.core.reshape.", "pandas.core.algorithms", "pandas.core.tools.")
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 class MockUsed(UserWarning):
-    """A drawing or a listing is of the mock of something private."""
+    """The warning that a drawing or a listing shows the mock of a private object."""
 
 
 def is_for_a_drawing() -> bool:
-    """Whether a library that draws has asked. To be called by what the method that is asked calls."""
+    """Return True if a plotting library has called. To be called by a helper of the called method."""
     return sys._getframe(3).f_globals.get("__name__", "").partition(".")[0] in _DRAWING
 
 
 def hand_out(what: str, allowed: Allowed) -> None:
-    """Return, with a warning, where a library that draws wants plain values of `what`. To be called by the
-    method that gives it the mock's.
+    """Warn and return if a plotting library wants plain values of `what`; raise for any other caller.
+
+    To be called by the method that then returns the mock's values.
 
     Raises:
-        PrivateValue: another library wants them, or the user's own line; what it would compute of the mock
+        PrivateValue: another library or the user's own line wants the values. What it computed from the mock
             would look like a result.
-        OperationRefused: the library works out a formula.
+        OperationRefused: the library evaluates a formula.
     """
     frames, frame = _frames(sys._getframe(1))
-    libraries = [_library(one) for one in frames]
+    libraries = [_library(each) for each in frames]
     library = libraries[0] if libraries else ""
     if _FORMULAS & set(libraries):
         raise OperationRefused(
@@ -55,17 +57,15 @@ def hand_out(what: str, allowed: Allowed) -> None:
             "smf = duet.remote(statsmodels.formula.api), and smf.ols(…) and its like from there"
         )
     if _DRAWING & set(libraries):
-        words = (
-            f"{library} was given the mock of {what}, and what comes of it says nothing about the real data"
-        )
+        words = f"{library} was given the mock of {what}, and the result says nothing about the real data"
         _warn(f"{words}; draw what .get(reason=…) brings", frame)
         return
     _refuse(frames, what, allowed)
 
 
 def check_loop(what: str, allowed: Allowed) -> None:
-    """Raise PrivateValue where a library that computes is about to loop over `what`, and would take pointers
-    for values. To be called by the method that loops.
+    """Raise PrivateValue if a computing library is about to loop over `what`: it would take pointers for
+    values. To be called by the generator that yields the items.
     """
     frame = sys._getframe(2)
     if _library(frame) in _COMPUTING:
@@ -73,8 +73,10 @@ def check_loop(what: str, allowed: Allowed) -> None:
 
 
 def check_asked(what: str, allowed: Allowed) -> None:
-    """Raise PrivateValue where a library that computes has asked `what` for what is about to be refused: it
-    says how the call of that library is made at the owner.
+    """Raise PrivateValue if a computing library has made the request that is about to be refused.
+
+    The message then says how to make the call of that library at the owner. In all other cases return, and
+    the caller raises its own error.
     """
     frames, _ = _frames(sys._getframe(1))
     if frames and _library(frames[-1]) in _COMPUTING:
@@ -82,10 +84,10 @@ def check_asked(what: str, allowed: Allowed) -> None:
 
 
 def check_kind(what: str, allowed: Allowed) -> None:
-    """Raise PrivateValue where pandas is about to join or reshape `what`, and asks whether it is one of its
-    own objects, by their attribute `_typ`. To be called by the method that looks the attribute up.
+    """Raise PrivateValue if pandas is about to join or reshape `what`.
 
-    Elsewhere pandas asks so before it leaves an operator to a pointer.
+    pandas recognises its own objects by their attribute `_typ`. To be called by the method that looks the
+    attribute up. Other modules of pandas read it before they leave an operator to the pointer, which is fine.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_ASKING_KIND):
@@ -96,25 +98,28 @@ def check_kind(what: str, allowed: Allowed) -> None:
 
 
 def is_told_apart() -> bool:
-    """Whether Polars, `equals` of pandas, or a `ColumnTransformer` by way of Narwhals asks if something is
-    an object that it knows, and would go on as with a foreign one. To be called by what tells the class.
+    """Return True if the caller tests the class of a pointer and would treat it as a foreign object.
+
+    Such callers are Polars, `equals` of pandas, and a `ColumnTransformer` by way of Narwhals. To be called by
+    the property `__class__`.
     """
     frame = sys._getframe(2)
     library = _library(frame)
     if library == "narwhals":
-        modules = (one.f_globals.get("__name__", "") for one in _frames(frame)[0])
+        modules = (each.f_globals.get("__name__", "") for each in _frames(frame)[0])
         return any(module.startswith("sklearn.compose.") for module in modules)
     return library == "polars" or (library == "pandas" and frame.f_code.co_name == "equals")
 
 
 def refuse_class(what: str, allowed: Allowed) -> NoReturn:
-    """Raise PrivateValue for who asks so. To be called by what tells the class."""
+    """Raise PrivateValue for a caller of `is_told_apart`. To be called by the property `__class__`."""
     _refuse(_frames(sys._getframe(2))[0], what, allowed)
 
 
 def check_row_set(what: str) -> None:
-    """Raise OperationRefused where a library that is not written in Python swaps rows of `what`, as NumPy's
-    `shuffle` does: each row is a view, so that one of the two would be lost. To be called by `__setitem__`.
+    """Raise OperationRefused if compiled code, such as NumPy's `shuffle`, swaps rows of `what`.
+
+    Each row is a view, so one of the two rows would be lost. To be called by `__setitem__`.
     """
     frame = sys._getframe(2)
     if dis.opname[frame.f_code.co_code[frame.f_lasti]] not in ("STORE_SUBSCR", "STORE_SLICE"):
@@ -125,8 +130,10 @@ def check_row_set(what: str) -> None:
 
 
 def warn_hashed(what: str) -> None:
-    """Say that a library has looked for `what` among values, where it drops the exception that follows. To be
-    called by the method that raises it.
+    """Warn that a library has looked for `what` among values.
+
+    The library may drop the exception that follows (`isin` of pandas does), so a warning is needed as well.
+    To be called by the method that raises it.
     """
     frame: FrameType | None = sys._getframe(2)
     library = frame.f_globals.get("__name__", "").partition(".")[0] if frame is not None else ""
@@ -146,14 +153,14 @@ def _refuse(frames: Sequence[FrameType], what: str, allowed: Allowed) -> NoRetur
 
 
 def _library(frame: FrameType) -> str:
-    """The top package of what runs in a frame."""
+    """Return the top package of the code that runs in a frame."""
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0]
 
 
 def _frames(frame: FrameType | None) -> tuple[list[FrameType], FrameType | None]:
-    """The frames of libraries from `frame` on, the outermost first, and the line of the notebook that has
-    called them.
+    """Return the frames of libraries above `frame`, the outermost first, and the frame of the notebook that
+    called them. Frames of duetlink are skipped.
     """
     while frame is not None and _library(frame) == "duetlink":
         frame = frame.f_back
@@ -165,8 +172,9 @@ def _frames(frame: FrameType | None) -> tuple[list[FrameType], FrameType | None]
 
 
 def warn_shown(name: str, what: str) -> None:
-    """Say that a drawing or a listing, the method `name`, is of the mock of `what`. To be called by what
-    looks the method up.
+    """Warn that the method `name`, a drawing or a listing, shows the mock of `what`.
+
+    To be called by the `__getattr__` that returns the method.
     """
     words = f".{name} shows the mock of {what}, which says nothing about the real data; "
     words += "draw what .get(reason=…) brings"

@@ -1,5 +1,6 @@
-"""Settings of this process that change what libraries compute: they are recorded with each step that depends
-on them, and the owner works with the same.
+"""Settings of this process that change the results of libraries, such as torch's autocast.
+
+They are recorded with each step that depends on them, and the owner's process uses the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from duetlink.errors import OperationRefused
 
 
 def settings_here(operation: str, mocks: Sequence[Any]) -> Settings:
-    """The settings of torch and scikit-learn under which `operation` is done, for the mocks of its arguments.
+    """Return the current settings of torch and scikit-learn that `operation` depends on.
+
+    `mocks` are the mocks of its arguments.
 
     Raises:
         OperationRefused: transformers are set to return frames of another library than pandas.

@@ -1,14 +1,14 @@
-"""What one side records of the work that the other is to do: steps, on the thread that makes them.
+"""Records the operations on pointers as steps; `Program` is the recorder of one duet.
 
-Theory. An operation on a pointer happens at once, on mocks, and leaves a step behind. Nothing of it leaves
-this side before a result is asked for; then the steps that made it go along with the request. Recording must
-cost little beside the operation itself, a microsecond or so: a step is written as the JSON that it will be,
-and appended to a list by a single bytecode, so that threads need no lock. When there are many, the thread
-that records the next one reads them into the trace (`compute/operations/steps/trace.py`), and lets go of
-all that no pointer needs any more.
+Theory. An operation on a pointer runs at once on mocks and appends one step to the program. Nothing leaves
+this side before the user requests a result; then the steps that made that result travel with the request.
+Recording has to be much cheaper than the operation itself (about 1 µs). A step is therefore formatted as the
+JSON text that will be sent, and is appended to a list by a single bytecode, so threads need no lock. When
+`MOST_STEPS` steps have gathered, the thread that records the next one moves them into the trace
+(`compute/operations/steps/trace.py`), which drops the steps that no pointer needs any more.
 
-Ids only grow. A pointer that dies leaves its id behind among the steps: all that was recorded with it comes
-before.
+Ids only grow. When a pointer is garbage-collected, its id itself is appended to the list of steps (a `drop`).
+Its place in the list matters: every step that used the pointer was recorded before it.
 """
 
 from __future__ import annotations
@@ -51,29 +51,31 @@ if TYPE_CHECKING:
     from duetlink.duet.asking.requests.asking import What
     from duetlink.duet.asking.requests.pending_request import PendingRequest
 
-_OF_DATA = (IndexError, ValueError, ArithmeticError)  # what a library raises where values are not as it needs
-MOST_STEPS = 4096  # that are not in the trace yet
-_MOST_UNLIKE = 100_000  # results whose mates were asked that are remembered
-_COMPACT_STEPS = 200_000  # beyond twice as many as were needed the last time
-_COMPACT_BYTES = 256 * 1024 * 1024  # the same, of values
+# a library raises these when the values do not fit; other data may fit, so the mates are asked
+_OF_DATA = (IndexError, ValueError, ArithmeticError)
+MOST_STEPS = 4096  # steps that wait to be moved into the trace
+_MOST_UNLIKE = 100_000  # results whose comparison with the mates is remembered
+# the trace is compacted when it exceeds twice what was needed after the last compaction, plus these
+_COMPACT_STEPS = 200_000
+_COMPACT_BYTES = 256 * 1024 * 1024  # of values
 write_plain = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
-PLAIN = frozenset((int, float, bool, str, type(None)))  # which JSON has as well
+PLAIN = frozenset((int, float, bool, str, type(None)))  # types that JSON has as well
 _SEEDS = ("random_state", "seed")
-_TEXT_DTYPES = frozenset("biufcSUmM")  # kinds of items whose dtype is as good by its text, such as <M8[s]
-# of one argument; larger objects are placed by duet.remote, and share memory
+_TEXT_DTYPES = frozenset("biufcSUmM")  # NumPy kinds whose dtype is fully described by its text, e.g. <M8[s]
+# largest argument that travels inside a program; larger objects go by duet.send
 _MOST_VALUE_BYTES = 64 * 1024 * 1024
 
 
 class Placed(NamedTuple):
-    """The step that places a value of this side's."""
+    """The step that sends a value of this side to the owner."""
 
     id: int
     value: Value
 
 
 class Taken(NamedTuple):
-    """The arguments of an operation, once they are checked: with pointers, with mocks in place of these, and
-    as they are written in a step.
+    """The checked arguments of an operation in three forms: with pointers, with the mocks of those pointers,
+    and encoded as the JSON texts of a step.
     """
 
     arguments: Sequence[Any]
@@ -85,60 +87,61 @@ class Taken(NamedTuple):
     settings: Settings
 
 
-Step = str | Placed | int  # an id: this result is not needed any more
+Step = str | Placed | int  # a recorded operation, a value, or the id of a result that is no longer needed
 Ask = Callable[[Any, str, "float | None", "What"], "PendingRequest"]
 MakeResult = Callable[["Program", Any, int], Any]
 
 
 class _Arguments(threading.local):
-    """Values that a thread has placed as arguments of the step that it is about to record."""
+    """Ids of the values that this thread placed as arguments of the step that it is about to record."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
 
 
 class Program:
-    """All that is recorded in one duet, from its first step until the link ends."""
+    """The recorder of one duet: all steps from the first operation until the link ends."""
 
     def __init__(self, allowed: Allowed, ask: Ask, result: MakeResult) -> None:
-        """`ask` makes a request for a result, from a pointer, a reason, after how many seconds it expires,
-        and what of it is asked for. `result` makes a pointer to a result, from this program, a mock and an
-        id.
+        """Create an empty program.
+
+        `ask(pointer, reason, expires_s, what)` makes a request for a result. `result(program, mock, id)`
+        makes a pointer to a result.
         """
         self.allowed = allowed
         self.ask = ask
         self._result = result
         self.steps: list[Step] = []
         self.drop: Callable[[int], None] = self.steps.append
-        self.alarm = MOST_STEPS  # the result with which `notice` is to be called
+        self.alarm = MOST_STEPS  # `notice` has to be called when this id has been given out
         self.next_id = itertools.count(1).__next__
         self._reading = threading.Lock()
         self._trace = Trace(worst_effect, may_learn=False)
         self._values: dict[str, Value] = {}  # by their digests
         self._values_bytes = 0
-        self._has_let_go = False  # of steps
-        self._needed = (0, 0)  # steps and bytes of values, when they were last looked through
+        self._has_dropped_steps = False
+        self._needed = (0, 0)  # steps, and bytes of values, after the last compaction
         self._assets: dict[tuple[str, int], int] = {}
         self._makers: dict[type, Callable[[Any, int, int], Any]] = {
             tuple: self._take_apart,
             list: self._take_apart,
         }
         self._readers: dict[type, Callable[[Any], Any]] = {}
-        self._gradients = True  # whether torch records them, in the step that was recorded last
+        self._gradients = True  # torch's grad mode in the step that was recorded last
         self._recording = threading.Lock()
         self.echoes = Echoes()
         self.shared = SharedMemory()
-        self.agreement: Mates | None = None  # None: the rules alone tell which sizes are private
-        self._unlike: dict[int, Unlike] = {}  # of results whose mates were asked
+        self.agreement: Mates | None = None  # None: the rules alone decide which sizes are private
+        self._unlike: dict[int, Unlike] = {}  # by the id of the result
         self._arguments = _Arguments()
         self.ended = False
-        self.has_stand_ins = False  # the mock of some result is not what its steps make of mocks
+        self.has_stand_ins = False  # True: some mock was not computed from mocks by its recorded steps
         self._check_open: Callable[[], None] = lambda: None
 
     # -- recording -------------------------------------------------------------------------------------------
 
     def append(self, step: Step) -> None:
-        """Record a step."""
+        """Append one step, and move the steps into the trace if `MOST_STEPS` are waiting."""
         self.steps.append(step)
         if len(self.steps) >= MOST_STEPS:
             self.notice()
@@ -153,8 +156,10 @@ class Program:
         draws: bool = True,
         settings: Settings = (),
     ) -> None:
-        """Record a step whose arguments are written already. With `draws` false it draws no random numbers,
-        though others of its name may. `settings` are those of libraries that it depends on.
+        """Record a step whose arguments are encoded already.
+
+        `draws=False` says that this call uses no random numbers although its operation may. `settings` are
+        the settings of libraries that its result depends on (`recording/modes.py`).
         """
         head = _heads.get(operation)
         if head is None:
@@ -179,27 +184,31 @@ class Program:
             self.append(text + "]")
 
     def notice(self) -> None:
-        """Many steps may be there that are not in the trace."""
+        """Move the waiting steps into the trace if there are at least `MOST_STEPS`.
+
+        Callers that append to `steps` directly call this when they get an id of `alarm` or above.
+        """
         self.alarm = self.next_id() + MOST_STEPS  # no result has that id
         if len(self.steps) >= MOST_STEPS and not self.ended:
             with self._reading:
                 self._read()
 
     def asked(self, id_: int) -> Canonical:
-        """The program that makes a result, by all that is recorded by now.
+        """Return the canonical program that makes the result `id_`, from all steps recorded by now.
 
         Raises:
-            OperationRefused: labels that this side has of a mock were given a name.
-            LimitExceeded: what this session's results are made by takes too much memory.
-            LookupError: no step makes it.
+            OperationRefused: the user has renamed labels of a mock here, which the owner would not have.
+            LimitExceeded: the steps and values of this session take too much memory.
+            LookupError: no step makes this result.
             LinkClosed: the duet is closed.
         """
         self.echoes.check_lent()
         return self._made_by(id_)
 
     def unlike(self, remote: Any) -> Unlike:
-        """How a result differs between its mock and the mates. What is said once is said again, whatever is
-        written into it later.
+        """Compare a result on the mock with the same result on the mates.
+
+        The answer is remembered by id: it does not change when something is written into the result later.
         """
         if is_tensor(
             remote._mock
@@ -219,20 +228,20 @@ class Program:
         return found
 
     def _made_by(self, id_: int) -> Canonical:
-        """What makes a result, by all that is recorded by now. Raises as `asked`."""
+        """Return the program of a result. Raises as `asked`, except OperationRefused."""
         with self._reading:
             self.check_open()
             self._read()
             return Canonical.recorded(self._trace, id_, self._values)
 
     def holds_more_than(self, program: Canonical) -> bool:
-        """Whether anything else was recorded than what this one does."""
+        """Return True if steps were recorded that `program` does not contain."""
         with self._reading:
             self._read()
-            return self._has_let_go or self._trace.done > len(program.slice)
+            return self._has_dropped_steps or self._trace.done > len(program.slice)
 
     def _read(self) -> None:
-        """Put all that is recorded by now into the trace."""
+        """Move all steps recorded by now into the trace. The caller holds `_reading`."""
         batch = self.steps[:]
         del self.steps[: len(batch)]
         texts: list[str] = []
@@ -266,16 +275,16 @@ class Program:
         self._trace.add([[placed.id, program.VALUE, [0]]], [LoggedValue(words, digest)])
 
     def _compact(self) -> None:
-        """Let go of the steps and values that no pointer needs any more."""
+        """Drop the steps and values that no living pointer needs."""
         before = self._trace.done
         self._trace = compacted(self._trace)
-        self._has_let_go |= self._trace.done < before
+        self._has_dropped_steps |= self._trace.done < before
         self._values = {value.digest: self._values[value.digest] for value in self._trace.values.values()}
         self._values_bytes = sum(len(value.content) for value in self._values.values())
         self._needed = len(self._trace), self._values_bytes
 
     def asset(self, name: str, revision: int, mock: Any) -> int:
-        """The id of an asset; it is opened by a step when it is used for the first time."""
+        """Return the id of an asset. Its first use records the step that opens it."""
         key = name, revision
         known = self._assets.get(key)
         if known is None:
@@ -287,7 +296,7 @@ class Program:
         return known
 
     def forget_asset(self, name: str, revision: int) -> None:
-        """No pointer to it is left, and it is not shared any more."""
+        """Drop an asset that no pointer holds and that the peer no longer shares."""
         id_ = self._assets.pop((name, revision), None)
         if id_ is not None:
             self.shared.forget(id_)
@@ -295,7 +304,12 @@ class Program:
             self.drop(id_)
 
     def place(self, obj: object) -> int:
-        """Record a value of this side's, as it is now; returns its id. Raises UnsupportedValue."""
+        """Record a copy of a value of this side, and return its id.
+
+        Raises:
+            UnsupportedValue: it cannot be encoded, or takes more than 64 MiB.
+            OperationRefused: it is a mock of this duet, or a copy of one.
+        """
         self.echoes.check(obj)
         encoded = values.encode(obj)
         if encoded.size_bytes > _MOST_VALUE_BYTES:
@@ -308,7 +322,7 @@ class Program:
         # copied: the object may change before it leaves
         content, summary = b"".join(encoded.segments), encoded.summary
         self.append(Placed(id_, Value(content, summary.kind, summary.detail)))
-        if getattr(obj, "requires_grad", False):  # which values lose at the owner
+        if getattr(obj, "requires_grad", False):  # an encoded tensor does not carry the flag
             self.record(0, ".requires_grad_", [f"[{id_}]"])
         return id_
 
@@ -319,7 +333,7 @@ class Program:
         arguments: Sequence[Any],
         keywords: Mapping[str, Any],
     ) -> Any:
-        """Do `function` with the mocks of what is given, and record it. Returns pointers for its result.
+        """Call `function` with the mocks of the arguments, record the step, and return pointers to it.
 
         Raises:
             OperationRefused: an argument cannot be sent.
@@ -329,7 +343,7 @@ class Program:
             operation, function = "numpy.nonzero", self.allowed.function("numpy.nonzero").call
         taken = self.take(operation, arguments, keywords)
         arguments, keywords, theirs, theirs_by_name, encoded, encoded_by_name, settings = taken
-        # what is done to a tensor's pointer within is done to its mock, and is no step of its own
+        # within AsMocks, torch's operations on pointers act on the mocks and record no steps of their own
         with AsMocks():
             mock = self.done_to_mocks(operation, function, taken)
             if operation in SEEDS:  # torch's returns the generator of this process
@@ -353,8 +367,11 @@ class Program:
         return made
 
     def take(self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Taken:
-        """Take apart what an operation is given. The one place where it is checked: what may be written into,
-        what is allowed, and under which settings. Raises OperationRefused.
+        """Check and encode the arguments of an operation.
+
+        All checks are made here: which arguments may be written into (`targets.py`), which values the
+        allow-lists permit (`guards.py`), and which settings of libraries count (`modes.py`).
+        Raises OperationRefused.
         """
         arguments = [self.counterpart(argument) for argument in arguments]
         check_targets(operation, arguments, keywords, self.allowed, self.shared)
@@ -370,8 +387,13 @@ class Program:
         return Taken(arguments, keywords, mocks, mocks_by_name, encoded, encoded_by_name, settings)
 
     def done_to_mocks(self, operation: str, function: Callable[..., Any], taken: Taken) -> Any:
-        """What `function` makes of mocks, to be called within AsMocks. Where it takes the first random number
-        since the notebook has set a seed, that seed is recorded.
+        """Call `function` with the mocks of its arguments. The caller is within `AsMocks`.
+
+        If the call uses the first random number since the notebook has set a seed, the seed is recorded.
+
+        Raises:
+            PrivateValue: the call fails on the mocks and may succeed on other data.
+            Exception: whatever `function` raises for the mocks.
         """
         hidden_then(operation, taken.arguments, taken.keywords, taken.mocks)
         seed_here = _seed_of(operation, taken.mocks)
@@ -391,7 +413,7 @@ class Program:
         return mock
 
     def _check_failure(self, operation: str, taken: Taken, error: Exception) -> None:
-        """Raise PrivateValue where what has failed on the mocks can be done on their mates."""
+        """Raise PrivateValue if an operation that failed on the mocks succeeds on one of their mates."""
         if self.agreement is None or self._returns_nothing(operation, taken.mocks):
             return
         id_ = self.next_id()
@@ -410,7 +432,7 @@ class Program:
         ) from error
 
     def _returns_nothing(self, operation: str, mocks: Sequence[Any]) -> bool:
-        """Whether an operation, which has returned None for mocks, does so for any data."""
+        """Return True if the operation returns None for any data, not for these mocks only."""
         if operation in SEEDS or operation in IN_PLACE_OPERATORS:
             return True
         if operation[0] == ".":
@@ -420,7 +442,7 @@ class Program:
         return effect in (IN_PLACE, BACKWARD)
 
     def _draws(self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-        """Whether an operation that may draw random numbers may draw any of these."""
+        """Return False if these arguments (a seed, an integer `random_state`) fix all random numbers."""
         if any(type(keywords.get(name)) is int for name in _SEEDS):
             return False
         target = arguments[0] if arguments else None
@@ -447,9 +469,10 @@ class Program:
         draws: bool = True,
         settings: Settings = (),
     ) -> Any:
-        """Record a step that made `mock` here; returns pointers for its result, also where `mock` is None, as
-        the maximum of no rows is: the real result may be a number. `hidden` is the mask of its sizes; for
-        the rest see `record`.
+        """Record a step with a result, and return pointers to it.
+
+        `mock` is the result on the mocks. It may be None (the maximum of no rows): the real result may still
+        be a number. `hidden` is the bit mask of the sizes that depend on the data; for the rest see `record`.
         """
         id_ = self.next_id()
         self.record(id_, operation, arguments, keywords, draws=draws, settings=settings)
@@ -465,13 +488,15 @@ class Program:
         draws: bool = True,
         settings: Settings = (),
     ) -> None:
-        """Record a step that returns nothing, whatever the data are; for the rest see `record`."""
+        """Record a step that returns None for any data; for the parameters see `record`."""
         self.record(0, operation, arguments, keywords, draws=draws, settings=settings)
         self.drop_arguments()
 
     def wrap(self, mock: Any, id_: int, hidden: int = EVERY) -> Any:
-        """A pointer to the result `id_`, whose mock is `mock`; of a tuple or list, one for each item, unless
-        how many there are depends on the data.
+        """Return a pointer to the result `id_`.
+
+        A tuple or list becomes a tuple or list of pointers, one for each item, unless the number of items
+        depends on the data; then it is one pointer.
         """
         maker = self._makers.get(type(mock))
         if type(mock) is list and hidden != UNCOUNTED and not any(map(is_tensor, mock)):
@@ -487,7 +512,7 @@ class Program:
         return maker(mock, id_, hidden)
 
     def held(self, parts: Sequence[Any]) -> Any:
-        """One pointer to a list or tuple of pointers, to be asked for as a whole."""
+        """Return one pointer to a list or tuple of pointers, so that one request fetches all of them."""
         encoded, id_ = self.encode(parts), self.next_id()
         kind = "list" if isinstance(parts, list) else "tuple"
         self.record(id_, f"builtins.{kind}", [encoded])
@@ -506,7 +531,7 @@ class Program:
 
     def _take_apart(self, mock: Any, id_: int, hidden: int) -> Any:
         parts: list[Any] = []
-        # torch leaves out a part by what it is asked for, not by the data
+        # torch returns None for a part that was not requested, whatever the data are
         has_tensors = any(map(is_tensor, mock))
         for index, part in enumerate(mock):
             if part is None and has_tensors:
@@ -515,22 +540,24 @@ class Program:
             part_id = self.next_id()
             self.record(part_id, "operator.getitem", [f"[{id_}]", str(index)])
             if isinstance(part, (str, bytes)):
-                of_part = EVERY
+                part_hidden = EVERY
             elif hidden & NESTED:
-                of_part = UNCOUNTED if isinstance(part, (list, tuple, dict)) else trimmed(UNCOUNTED, part)
+                part_hidden = UNCOUNTED if isinstance(part, (list, tuple, dict)) else trimmed(UNCOUNTED, part)
             else:
-                of_part = trimmed(hidden, part)
-            parts.append(self.wrap(part, part_id, of_part))
+                part_hidden = trimmed(hidden, part)
+            parts.append(self.wrap(part, part_id, part_hidden))
         self.drop(id_)
-        if hasattr(mock, "_fields"):  # of its own type are not all: SciPy's take more than their fields
+        if hasattr(mock, "_fields"):  # a new type: some of SciPy's named tuples take more than their fields
             return namedtuple(type(mock).__name__, mock._fields)(*parts)  # noqa: PYI024 - fields of any type
         return type(mock)(parts)
 
     # -- arguments -------------------------------------------------------------------------------------------
 
     def counterpart(self, argument: Any) -> Any:
-        """An argument, with a pointer in place of each object of a library that holds parameters alone, such
-        as an estimator or a Polars expression. Raises as `call`.
+        """Replace each object of a library that holds only parameters by a pointer to its equal at the owner.
+
+        Such objects are estimators, dtypes and Polars expressions. Other arguments are returned as they are.
+        Raises as `call`.
         """
         kind = type(argument)
         if kind in PLAIN or hasattr(kind, "_is_remote"):
@@ -558,7 +585,7 @@ class Program:
         return self.call(name, recipe.make, recipe.arguments, recipe.keywords)
 
     def encode(self, argument: Any) -> str:
-        """An argument as it is written in a step. Raises OperationRefused."""
+        """Encode an argument as the JSON text of a step. Raises OperationRefused."""
         kind = type(argument)
         if kind is float:
             return FLOATS.get(argument) or write_float(argument)
@@ -609,7 +636,7 @@ class Program:
             raise refuse(argument, str(error), self.allowed.name_of(kind)) from error
 
     def drop_arguments(self) -> None:
-        """The step is recorded for which values of this side's were placed: no pointer leads to them."""
+        """Drop the values that were placed for the step just recorded: no pointer refers to them."""
         ids = self._arguments.ids
         while ids:
             id_ = ids.pop()
@@ -620,18 +647,18 @@ class Program:
         return ",".join((f'["{tag}"', *map(self.encode, parts))) + "]"
 
     def end(self, check_open: Callable[[], None]) -> None:
-        """Record nothing any more: the duet is closed, as `check_open` says by what it raises."""
+        """Stop recording because the duet is closed. `check_open` raises the reason."""
         self.ended = True
         self._check_open = check_open
         self.steps, self.drop, self.alarm = _Ended(self), _forget, 0
 
     def check_open(self) -> None:
-        """Raise LinkClosed where the duet is closed."""
+        """Raise LinkClosed if the duet is closed."""
         self._check_open()
 
 
 class _Ended(list[Step]):
-    """Takes the place of a program's steps: the next operation says why."""
+    """Replaces the list of steps of a closed program: appending raises LinkClosed."""
 
     def __init__(self, ended: Program) -> None:
         super().__init__()
@@ -641,13 +668,13 @@ class _Ended(list[Step]):
         self._program.check_open()
 
 
-_heads: dict[str, str] = {}  # of steps, by their operation
-FLOATS: dict[float, str] = {}  # as they are written, of those that come again and again
+_heads: dict[str, str] = {}  # the constant part of a step's text, by operation
+FLOATS: dict[float, str] = {}  # a cache: JSON texts of floats that were written before
 _MOST_FLOATS = 1000
 
 
 def write_float(number: float) -> str:
-    """As `write_plain` does; from then on it is among FLOATS."""
+    """Encode a float like `write_plain`, and cache its text in FLOATS."""
     text = write_plain(number)
     if number and len(FLOATS) < _MOST_FLOATS:  # 0.0 and -0.0 are one key
         FLOATS[number] = text
@@ -655,11 +682,11 @@ def write_float(number: float) -> str:
 
 
 def _forget(id_: int) -> None:
-    """What has ended holds no results."""
+    """Ignore a dropped id: a closed program holds no results."""
 
 
 def _seed_of(operation: str, mocks: Sequence[Any]) -> Callable[[], int | None]:
-    """What tells the seed of the generator of this process from which an operation may draw."""
+    """Return the function that reads the seed of the generator (NumPy's or torch's) that `operation` uses."""
     if not may_draw(operation):
         return _no_seed
     of_torch = operation.startswith("torch.") or any(map(is_tensor, mocks))
@@ -671,12 +698,12 @@ def _no_seed() -> None:
 
 
 def is_remote(obj: Any) -> bool:
-    """Whether it is a pointer that operations can be done with."""
+    """Return True for pointers that operations can use (`Remote` and its subclasses, tensor pointers)."""
     return hasattr(type(obj), "_is_remote")
 
 
 def mock_of(argument: Any) -> Any:
-    """What stands for an argument here: a pointer's mock, also within containers."""
+    """Replace pointers by their mocks, also inside tuples, lists, dicts and slices."""
     kind = type(argument)
     if kind in PLAIN:
         return argument

@@ -1,11 +1,12 @@
-"""How an object that holds nothing but parameters is made again at the owner: by a call that its lists allow.
+"""Finds the call that makes an equal of an object that holds only parameters.
 
-`series.astype(pandas.Int64Dtype())` and `cross_val_score(LogisticRegression(C=2), X, y)` are given objects of
-a library that are no data. Such an object does not travel. Its parameters are read here, and the step that
-makes an equal one there is a step like any other: the owner parses nothing new, and its lists decide.
+The arguments in `series.astype(pandas.Int64Dtype())` and `cross_val_score(LogisticRegression(C=2), X, y)`
+include objects of a library that are no data. Such an object does not travel. Its parameters are read here
+and become a recorded call (a `Recipe`) that makes an equal object at the owner. To the owner this is a step
+like any other: it parses nothing new, and its allow-lists decide.
 
-A recipe is followed here as well before it is used. Where what comes of it differs from the object, there is
-no recipe.
+Each recipe is tried here first. If the object that it makes differs from the original, the original has no
+recipe.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _GROUPER = ("key", "level", "sort", "dropna", "closed", "label", "convention", "
 
 
 class Recipe(NamedTuple):
-    """A call that makes an object."""
+    """The call `make(*arguments, **keywords)` that makes an object."""
 
     make: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
@@ -43,10 +44,10 @@ class Recipe(NamedTuple):
 
 
 def recipe_of(obj: Any) -> Recipe | None:
-    """The call that makes an equal of `obj`; None: it is data, or it holds more than parameters.
+    """Return the call that makes an equal of `obj`; None if it is data or holds more than parameters.
 
     Raises:
-        OperationRefused: it is an estimator that has learnt something which does not travel.
+        OperationRefused: it is a fitted estimator, and something that it has learnt does not travel.
     """
     kind: Any = type(obj)
     read = _reader_of(kind)
@@ -54,14 +55,14 @@ def recipe_of(obj: Any) -> Recipe | None:
 
 
 def library_of(class_: type) -> str:
-    """The library of `libraries` that a class comes from; empty: none."""
+    """Return the library with an allow-list that a class comes from; an empty text if there is none."""
     root = class_.__module__.partition(".")[0]
     return root if root in libraries() and root != "python" else ""
 
 
 @functools.lru_cache(maxsize=1024)
 def _reader_of(kind: type) -> Callable[[Any], Recipe | None] | None:
-    """What reads the recipes of objects of this class."""
+    """Return the function that finds the recipe of objects of this class; None if they have none."""
     module, root = kind.__module__, kind.__module__.partition(".")[0]
     if kind is re.Pattern:
         return _pattern
@@ -75,7 +76,7 @@ def _reader_of(kind: type) -> Callable[[Any], Recipe | None] | None:
 
 
 def _estimator(obj: Any) -> Recipe:
-    """Raises OperationRefused where it has learnt what does not travel, which would be left behind."""
+    """Return the recipe of an estimator, with all that it has learnt. Raises OperationRefused."""
     recipe = Recipe(type(obj), (), obj.get_params(deep=False))
     has_learnt = vars(obj).keys() - vars(recipe.make(**recipe.keywords)).keys()
     return Recipe(fitted, learnt_of(obj, has_learnt)) if has_learnt else recipe
@@ -100,7 +101,7 @@ def _pandas_reader(kind: type) -> Callable[[Any], Recipe | None] | None:
 
 
 def _equal(read: Callable[[Any], Recipe | None]) -> Callable[[Any], Recipe | None]:
-    """`read`, for objects that can be compared with `==`."""
+    """Wrap `read` so that a recipe counts only if the object that it makes `==` the original."""
 
     def checked(obj: Any) -> Recipe | None:
         recipe = read(obj)
@@ -145,7 +146,7 @@ _PANDAS: dict[str, Callable[[Any], Recipe | None]] = {
 
 
 def _offset(obj: Any) -> Recipe:
-    # a calendar was made from the days of the week and the holidays, which stand beside it
+    # the calendar was made from the weekmask and the holidays, which are parameters as well
     more = {name: value for name, value in obj.kwds.items() if name != "calendar"}
     return Recipe(type(obj), (obj.n,), {**more, "normalize": True} if obj.normalize else more)
 
@@ -165,18 +166,18 @@ def _grouper(obj: Any) -> Recipe | None:
 
 
 def _by_signature(obj: Any) -> Recipe | None:
-    """Of an object whose parameters are its attributes, or are in its `cvargs`."""
+    """Return the recipe of an object that keeps its parameters as attributes or in its `cvargs`."""
     keywords: dict[str, Any] = {}
     within = {**getattr(obj, "cvargs", {}), **vars(obj)}
     for name, parameter in inspect.signature(type(obj)).parameters.items():
         value = within.get(name, within.get(f"_{name}", parameter.default))
         local = isinstance(value, FunctionType) and "<locals>" in value.__qualname__
-        if local or value is parameter.default:  # a function that it made by itself
+        if local or value is parameter.default:  # a local function was made by the object itself
             continue
         keywords[name] = value
     try:
         made = type(obj)(**keywords)
-    except Exception:  # it was not made like this
+    except Exception:  # the object was made in another way
         return None
     return Recipe(type(obj), (), keywords) if is_same(made, obj) else None
 
@@ -185,7 +186,7 @@ def _by_signature(obj: Any) -> Recipe | None:
 
 
 def remedy(obj: Any, listed: str | None) -> str:
-    """What to do instead of giving `obj` as an argument, whose class has this name in the lists."""
+    """Say what to write instead of passing `obj`; `listed` is the name of its class in the allow-lists."""
     kind = type(obj)
     if kind.__module__.startswith("numpy.random"):
         return "give its seed, such as random_state=0, or use duet.remote(numpy.random).default_rng(0)"
@@ -196,5 +197,5 @@ def remedy(obj: Any, listed: str | None) -> str:
 
 
 def refuse(obj: Any, why: str, listed: str | None) -> OperationRefused:
-    """The error that says why `obj` cannot be an argument, and what to do."""
+    """Return the error that says why `obj` cannot be an argument, and what to do instead."""
     return OperationRefused(f"{type(obj).__name__} cannot be an argument: {remedy(obj, listed) or why}")

@@ -1,4 +1,4 @@
-"""Whether two objects that hold parameters are equal, attribute by attribute."""
+"""Compares two objects that hold parameters, attribute by attribute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _MOST_DEPTH = 8  # of an object within its owner's attributes
 
 
 def is_same(one: Any, other: Any, depth: int = 0) -> bool:
-    """Whether two objects are of one class and have equal attributes."""
+    """Return True if both are of one class and have equal attributes; NaN equals NaN.
+
+    Objects nested more than 8 levels deep count as different.
+    """
     if one is other:
         return True
     if type(one) is not type(other) or depth > _MOST_DEPTH:

@@ -1,9 +1,9 @@
-"""Seeds that the notebook sets here, by `numpy.random.seed(3)` or `torch.manual_seed(3)`.
+"""Reads the seeds that the notebook has set, by `numpy.random.seed(3)` or `torch.manual_seed(3)`.
 
-Theory. Both set a generator of this process, and the random numbers of the owner are others. Still the same
-notebook is to draw the same twice. A generator that was seeded and not drawn from since can be told by its
-state, and the state has the seed. Where an operation on mocks takes the first number from such a generator, a
-step that sets the seed is recorded in front of it.
+Theory. Both functions seed a generator of this process, while the real results use random numbers of the
+owner's process. Running the same notebook twice should still give the same results. The state of a generator
+that was seeded and not used since contains the seed. So when an operation on mocks takes the first number
+from such a generator, a step that sets the same seed at the owner is recorded before it.
 
 NumPy's is a Mersenne Twister, seeded by one number as in M. Matsumoto and T. Nishimura, "Mersenne Twister: a
 623-dimensionally equidistributed uniform pseudorandom number generator", 1998, in the version of 2002. The
@@ -19,11 +19,11 @@ from typing import Any
 _WORDS = 624  # of a state
 _MULTIPLIER = 1_812_433_253
 _TORCH_HEAD = struct.Struct("<Qiiq")  # the seed, numbers left, whether it was seeded, the next number
-_LARGEST = 1 << 32  # what NumPy takes; torch seeds itself at its import, with 64 bits that nobody has chosen
+_LARGEST = 1 << 32  # NumPy's bound; torch seeds itself at import with 64 random bits, which is no user's seed
 
 
 def numpy_seed() -> int | None:
-    """The seed of NumPy's generator, if no number was drawn since it was set."""
+    """Return the seed of NumPy's global generator; None if a number was drawn since it was set."""
     module: Any = sys.modules.get("numpy.random")
     if module is None:
         return None
@@ -34,7 +34,7 @@ def numpy_seed() -> int | None:
 
 
 def torch_seed() -> int | None:
-    """The seed of torch's generator, if it is below 2^32 and no number was drawn since it was set."""
+    """Return the seed of torch's default generator; None if a number was drawn since, or above 2^32."""
     torch: Any = sys.modules.get("torch")
     if torch is None:
         return None

@@ -1,7 +1,9 @@
-"""What is told here of the sizes of something private: those that are the same for any data.
+"""Answers questions about the sizes, column names and dtypes of private objects.
 
-A mock has a length, and it is the mock's. Where the length of the real object depends on the data, the mock's
-would be a wrong number that looks like a right one, so that asking for it raises PrivateValue.
+Only what is the same for any data is answered, and it is read from the mock. If a size of the real object
+depends on the data, the mock's size would be a wrong number that looks right, so the question raises
+PrivateValue. Example: `len(frame)` of an asset is known from its description; `len(frame[frame.age > 60])`
+raises.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from duetlink.errors import PrivateLength, PrivateValue
 
 _OF_COLUMNS = frozenset({"columns", "dtypes", "schema", "collect_schema", "get_column_index"})
 _NUMBER_OF_AXES = frozenset({"ndim", "dim", "ndimension"})
-# what all lengths together make; the names of the others tell of types
+# attributes that follow from all lengths together
 _OF_ALL = frozenset(
     {"size", "nbytes", "empty", "numel", "nelement", "stride", "strides", "is_same_size", "dim_order"}
 )
@@ -40,13 +42,18 @@ _LENGTHS = re.compile(r"\((.*)\)$")
 
 
 def length(remote: Any) -> int:
-    """What `len` says."""
+    """Return `len(remote)`.
+
+    Raises:
+        PrivateLength: the length depends on the data.
+        TypeError: the mock has no length.
+    """
     for hidden in _hidden_of(remote):
         if hidden & LENGTHS and _is_hidden(remote, 0):
             raise PrivateLength(_words(remote, "the length", _ROWS))
     try:
         return len(remote._mock)
-    except TypeError as error:  # torch.tensor(x) has no protocol for x, and comes here by way of its items
+    except TypeError as error:  # torch.tensor(x) knows no pointers, and iterates over x
         raise TypeError(
             f"{error}; if this was torch.tensor or torch.as_tensor of a pointer, it is "
             "duet.remote(torch).tensor(x)"
@@ -54,28 +61,28 @@ def length(remote: Any) -> int:
 
 
 def metadata(remote: Any, name: str) -> Any:
-    """An attribute that tells of sizes, types and names."""
+    """Return an attribute that describes sizes, types or names. Raises PrivateValue if it depends on data."""
     if name == "shape" and (remote._hidden & LENGTHS or _settled(remote) & LENGTHS):
         return _shape(remote)
     check(remote, name)
-    told = getattr(remote._mock, name)
+    found = getattr(remote._mock, name)
     if name in ("dtype", "dtypes"):
-        told = _without_categories(told)
-    remote._program.echoes.lend(told)
-    return told
+        found = _without_categories(found)
+    remote._program.echoes.lend(found)
+    return found
 
 
-def _without_categories(told: Any) -> Any:
-    """A dtype, or those of a frame's columns. Which categories there are depends on the data."""
-    if hasattr(told, "map"):
-        return told.map(_without_categories)
-    if type(told).__name__ == "CategoricalDtype":
-        return type(told)(ordered=told.ordered)
-    return told
+def _without_categories(dtypes: Any) -> Any:
+    """Remove the categories, which are data, from a dtype or from the dtypes of a frame."""
+    if hasattr(dtypes, "map"):
+        return dtypes.map(_without_categories)
+    if type(dtypes).__name__ == "CategoricalDtype":
+        return type(dtypes)(ordered=dtypes.ordered)
+    return dtypes
 
 
 def check(remote: Any, name: str) -> None:
-    """Raise PrivateValue where what `name` tells depends on the data."""
+    """Raise PrivateValue if the attribute `name` depends on the data."""
     if name not in _TELLING:
         return
     for hidden in _hidden_of(remote):
@@ -86,13 +93,16 @@ def check(remote: Any, name: str) -> None:
 
 
 def _hidden_of(remote: Any) -> Iterator[int]:
-    """The mask of its sizes by the rules, and then, for whoever has not refused by that, by its mates too."""
+    """Yield the mask of private sizes by the rules, then the mask by the rules and the mates.
+
+    The second takes a run on the mates; a caller that refuses by the first never pays for it.
+    """
     yield remote._hidden
     yield _settled(remote)
 
 
 def _settled(remote: Any) -> int:
-    """The mask of its sizes, with those that are not the same for its mates, which remain hidden."""
+    """Add the sizes that differ between mock and mates to the mask of `remote`, and return the mask."""
     unlike = remote._program.unlike(remote).hidden
     if unlike & ~remote._hidden:
         remote._hidden |= unlike
@@ -122,7 +132,11 @@ def _check(remote: Any, name: str, hidden: int) -> None:
 
 
 def of_tensor(name: str, arguments: Sequence[Any], keywords: Any) -> Any:
-    """What torch asks of a tensor whose sizes are not all known; None: its mock may answer."""
+    """Answer torch's question `name` about the sizes of a tensor; None if its mock may answer.
+
+    Raises:
+        PrivateValue: the answer depends on the data.
+    """
     tensor = arguments[0] if arguments else keywords.get("input")
     hidden = getattr(tensor, "_hidden", PUBLIC)
     if not hidden:
@@ -139,12 +153,12 @@ def of_tensor(name: str, arguments: Sequence[Any], keywords: Any) -> Any:
 
 
 def mock_words(remote: Any) -> str:
-    """What stands before a mock that is shown."""
+    """Return the words that introduce the mock in the `repr` of a pointer."""
     return "its mock, made up, whose size is its own" if remote._hidden & LENGTHS else "its mock, made up"
 
 
 class Shape(Sequence[int]):
-    """The shape of something private, some of whose lengths are not known: those raise PrivateValue."""
+    """The shape of a private object with some unknown lengths; reading one of those raises PrivateValue."""
 
     __slots__ = ("_lengths", "_remote")
 
@@ -175,7 +189,7 @@ class Shape(Sequence[int]):
         return hash(self[:])
 
     def numel(self) -> int:
-        """As `torch.Size.numel`."""
+        """Raise PrivateValue: the number of items follows from a length that is unknown."""
         _refuse(self._remote, "the number of items", _all_items(self._remote))
 
     def __repr__(self) -> str:
@@ -183,13 +197,17 @@ class Shape(Sequence[int]):
 
 
 def hidden_of_asset(mock: Any, detail: str, size_bytes: int) -> int:
-    """The mask of an asset's sizes, by its description and its mock. Row labels are data."""
+    """Return the mask of the asset's sizes that its mock does not show correctly.
+
+    A size counts as known if the mock has the size that the asset's description states. Row labels are data
+    and always private.
+    """
     summary = values.summarise(mock)
     nested = isinstance(mock, (dict, list, tuple))
     if summary.detail == detail and (not nested or summary.size_bytes == size_bytes):
         return trimmed(LABELS, mock)
     if hasattr(mock, "columns"):
-        return ROWS | LABELS  # what has the names of the asset's columns, or else would be no mock of it
+        return ROWS | LABELS  # a mock has the columns of its asset
     ndim = getattr(mock, "ndim", None)
     ours, theirs = (_LENGTHS.search(text) for text in (summary.detail, detail))
     if ndim and ours and theirs and ours[1].split(",")[1:] == theirs[1].split(",")[1:]:

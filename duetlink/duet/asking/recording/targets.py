@@ -1,8 +1,8 @@
-"""Where an operation writes: into a pointer, and never into an object of this side.
+"""Refuses operations that would write into an object of this side, or into an asset.
 
-The mocks' function runs here on what stands for each argument. If it wrote into a local array, tensor, list
-or generator, that object would hold numbers of a mock from then on, and nothing would tell them from real
-ones.
+An operation runs here on the mocks of its arguments. If it wrote into a local array, tensor, list or random
+generator, that object would hold numbers of a mock from then on, and nothing would distinguish them from
+real ones.
 """
 
 from __future__ import annotations
@@ -31,26 +31,25 @@ def check_targets(
     allowed: Allowed,
     shared: SharedMemory,
 ) -> None:
-    """Check what an operation, in which a pointer takes part, would write into. `shared` is the memory of the
-    mocks of assets.
+    """Check the objects that an operation would write into. `shared` is the memory of the assets' mocks.
 
     Raises:
-        OperationRefused: a target is an object of this side, or an asset, or a view of one.
+        OperationRefused: one of them is an object of this side, an asset, or a view of an asset.
     """
     if worst_effect(operation) not in (IN_PLACE, BACKWARD):
         return
-    places = _FIRST
+    positions = _FIRST
     if operation[0] not in ".@":
-        places = allowed.function(operation).changes or _FIRST
+        positions = allowed.function(operation).changes or _FIRST
     names: Sequence[str] = ()
-    for place in places:
-        if place < len(arguments):
-            _check(operation, arguments[place], shared)
+    for position in positions:
+        if position < len(arguments):
+            _check(operation, arguments[position], shared)
         elif keywords:
             kind: type = type(arguments[0]) if arguments else type(None)
             names = names or plan_of(operation, kind).names
-            if place < len(names) and names[place] in keywords:
-                _check(operation, keywords[names[place]], shared)
+            if position < len(names) and names[position] in keywords:
+                _check(operation, keywords[names[position]], shared)
 
 
 def _check(operation: str, target: Any, shared: SharedMemory) -> None:
@@ -74,14 +73,15 @@ def _check(operation: str, target: Any, shared: SharedMemory) -> None:
 
 
 class SharedMemory:
-    """The addresses of the arrays and tensors that are mocks of assets, and the mocks that are frames."""
+    """The memory of the assets' mocks: address ranges of arrays and tensors, and the frames of pandas."""
 
     def __init__(self) -> None:
-        self._labelled: dict[int, Any] = {}  # frames and series of pandas, likewise
-        self._ranges: dict[int, range] = {}  # by the id of the asset in its program
+        # both by the id of the asset in its program
+        self._labelled: dict[int, Any] = {}  # frames and series of pandas
+        self._ranges: dict[int, range] = {}  # addresses
 
     def add(self, id_: int, mock: Any) -> None:
-        """Remember the mock of an asset; of others than arrays, tensors and pandas' own there is no view."""
+        """Remember the mock of an asset. Only arrays, tensors and objects of pandas can have views."""
         if hasattr(mock, "iloc"):
             self._labelled[id_] = mock
             return
@@ -98,12 +98,11 @@ class SharedMemory:
                 self._ranges[id_] = range(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
 
     def forget(self, id_: int) -> None:
-        """The asset is not used any more."""
         self._ranges.pop(id_, None)
         self._labelled.pop(id_, None)
 
     def has(self, mock: Any) -> bool:
-        """Whether an array or tensor lies in the memory of an asset's mock, or is its `loc` or `iloc`."""
+        """Return True for a view of an asset's mock: an array or tensor in its memory, `loc`, or `iloc`."""
         frame = getattr(mock, "obj", None) if hasattr(mock, "ndim") and self._labelled else None
         if frame is not None and any(frame is each for each in list(self._labelled.values())):
             return True
@@ -114,7 +113,7 @@ class SharedMemory:
 
 
 def _address(mock: Any) -> int | None:
-    """Where the first item of an array or tensor lies; None of anything else, and of what has no items."""
+    """Return the address of the first item of an array or tensor; None if it has no items or is neither."""
     kind = type(mock)
     if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
         return int(mock.__array_interface__["data"][0]) if mock.size else None

@@ -1,7 +1,7 @@
-"""Parameters that say how to work, and change no result: they are as a room has them.
+"""Replaces `n_jobs` and `verbose`, which change no result, by the only values that a room has.
 
-a room is one process, and nobody reads what it prints. Scripts ask for more (`n_jobs=-1`, `verbose=1`).
-The owner's guards refuse that, so it is written here as what it comes to.
+A room is one process, and its output is not shown. Scripts often say `n_jobs=-1` or `verbose=1`, which the
+owner's guards refuse. The recorded step therefore says `n_jobs=1` and `verbose=0`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ _LIBRARIES = ("sklearn", "statsmodels")
 
 
 def in_terms_of_the_worker(operation: str, target: Any, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keywords of an operation, of which `target` is the first argument, with such parameters replaced:
-    also those of a part (`forest__n_jobs`), and within a grid of parameters.
+    """Return the keywords of an operation with `n_jobs` and `verbose` replaced.
+
+    `target` is the first argument. Parameters of a part (`forest__n_jobs`) and those in a parameter grid are
+    replaced too.
     """
     if not any(name in _GRIDS or _bare(name) in _TERMS for name in keywords):
         return keywords

@@ -1,6 +1,7 @@
-"""Which call of a library wants plain values of something private, and what to do in its place.
+"""Finds out which function of a library wants plain values, and suggests what to write instead.
 
-It is found by the frames of the library, of which the outermost is what the notebook has called.
+The function is found from the Python frames of the library; the outermost one is what the notebook has
+called.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _NUMPY = (
 )
 _EXPRESSIONS = frozenset({"ChainedThen", "ChainedWhen", "Expr", "Then", "When"})
 _REVIEWED = "have a function that calls it reviewed, @duet.remote"
-# objects of NumPy whose items or calls are no functions of a list
+# objects of NumPy that are used by x[…] or x(…) and are in no allow-list
 _OTHER_WORDS = {
     "RClass": "take numpy.concatenate([x, y]) in place of numpy.r_",
     "CClass": "take numpy.column_stack([x, y]) in place of numpy.c_",
@@ -31,8 +32,9 @@ _OTHER_WORDS = {
 
 
 def way_of(frames: Sequence[FrameType], allowed: Allowed) -> str:
-    """What to do in place of the call whose frames in a library these are, the outermost first; no frames
-    are a function of NumPy that is not written in Python.
+    """Suggest what to write instead of the call that these frames of a library belong to.
+
+    The outermost frame comes first. No frames mean a function of NumPy that is not written in Python.
     """
     if not frames:
         return _NUMPY
@@ -89,7 +91,7 @@ def _of_estimator(estimator: Any, kind: type, name: str, allowed: Allowed) -> st
         recipe = recipe_of(estimator)
     except OperationRefused as refused:
         return str(refused)
-    except Exception:  # of an estimator that is not made by its parameters
+    except Exception:  # the estimator does not follow scikit-learn's convention for parameters
         recipe = None
     if recipe is None or recipe.make is not fitted:
         return by_learning
@@ -97,7 +99,7 @@ def _of_estimator(estimator: Any, kind: type, name: str, allowed: Allowed) -> st
 
 
 def _name_of(frame: FrameType, allowed: Allowed) -> str | None:
-    """The name in the lists of the function that this frame runs, or of one that it wraps."""
+    """Return the name in the allow-lists of the function that this frame runs, or of one that it wraps."""
     held = [frame.f_locals.get(name) for name in frame.f_code.co_freevars]  # what a wrapper wraps
     codes = {_code(part) for part in held} - {None} | {frame.f_code}
     names = (function.name for function in allowed.functions() if _code(function.call) in codes)
@@ -105,13 +107,13 @@ def _name_of(frame: FrameType, allowed: Allowed) -> str | None:
 
 
 def _code(function: Any) -> CodeType | None:
-    """What a function runs beneath its decorators; None of what is not written in Python."""
+    """Return the code of a function beneath its decorators; None if it is not written in Python."""
     code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
     return code if isinstance(code, CodeType) else None
 
 
 def _by_remote(listed: str) -> str:
-    """A function of the lists, as it is called at the owner."""
+    """Say how to call a function of the allow-lists at the owner."""
     module = listed
     while module not in sys.modules:
         module = module.rpartition(".")[0]
