@@ -1,4 +1,4 @@
-"""`@duet.remote` on a function: it runs on mocks here at once, and whole at the owner, once approved."""
+"""`@duet.remote` on a function: a call runs it on mocks; `submit` asks the owner to run it on the data."""
 
 from __future__ import annotations
 
@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 
 
 class Function:
-    """A function that may be sent to the owner. To call it runs it on mocks, and sends nothing.
+    """A function that can be sent to the owner. Calling it runs it on mocks and sends nothing.
 
-    It can use its arguments, libraries, and what it defines itself. Raises SettingError when it is made, for
-    one that cannot be sent; the message names what is in the way. It is made of a function, or of its source.
+    It can use its arguments, libraries, and names that it defines itself.
     """
 
     def __init__(self, function: Any, remote_session: RemoteSession) -> None:
+        """Wrap a function, or a `Source`.
+
+        Raises:
+            SettingError: the function cannot be sent; the message names the part that is in the way.
+        """
         self._remote_session = remote_session
         if isinstance(function, Source):
             self._source = function
@@ -40,7 +44,7 @@ class Function:
 
     @property
     def source(self) -> Code:
-        """What the owner gets to read."""
+        """The code that the owner gets to read."""
         return Code(shown_source(self._source.text))
 
     def __call__(self, *arguments: Any, **keywords: Any) -> LocalCall:
@@ -66,9 +70,7 @@ class Function:
 
 
 class LocalCall:
-    """A function with its arguments: what it has made of mocks, and `submit`, which asks for what it makes of
-    the real data.
-    """
+    """One call of a `Function`: its result on the mocks, and `submit`, which requests the real result."""
 
     def __init__(self, submission: Submission, remote_session: RemoteSession) -> None:
         self._submission = submission
@@ -76,27 +78,28 @@ class LocalCall:
 
     @property
     def mock(self) -> Any:
-        """What came of mocks: it says nothing about the real data."""
+        """The result on the mocks. It says nothing about the real data."""
         return self._submission.mock
 
     @property
     def source(self) -> Code:
-        """What the owner gets to read."""
+        """The code that the owner gets to read."""
         return Code(shown_source(self._submission.source))
 
     def submit(
         self, reason: str = "", *, expires_s: float | None = None, dp: tuple[float, float] | None = None
     ) -> PendingRequest:
-        """Ask the owner to run it, and for what it makes, and return at once. Awaitable; see PendingRequest.
-        After `expires_s` the owner can no longer say yes.
+        """Ask the owner to run the function and to send its result. Returns at once; see PendingRequest.
 
-        With `dp=(epsilon, delta)` it claims to train privately, by `duetlink.learning.DpSgd`: epsilon is
-        charged to the budget of each asset that it gets before it is run, and nothing leaves if its trainings
-        cost more than that.
+        After `expires_s` seconds the owner can no longer approve.
+
+        `dp=(epsilon, delta)` claims that the function trains privately, by `duetlink.learning.DpSgd`. Before
+        it runs, epsilon is charged to the budget of each asset among its arguments. Its result is not sent if
+        its trainings cost more than that.
 
         Raises:
-            SettingError: `dp` are no epsilon above 0 and delta between 0 and 1.
-            UnsupportedValue: what came of mocks cannot travel, so what comes of the real data will not.
+            SettingError: `dp` is not an epsilon above 0 and a delta between 0 and 1.
+            UnsupportedValue: the result on the mocks cannot travel, so the real result could not either.
             LinkClosed: there is no peer.
         """
         try:
@@ -122,13 +125,13 @@ class LocalCall:
     def get(
         self, *, reason: str = "", timeout_s: float | None = None, dp: tuple[float, float] | None = None
     ) -> Any:
-        """Submit it, wait for the answer, and return what the function makes of the real data.
+        """Submit the call, wait for the answer, and return the function's result on the real data.
 
-        `timeout_s` bounds the whole call: the wait for the answer and the transfer. When it is over, or where
-        the call is interrupted, it is withdrawn. `dp` as for `submit`.
+        `timeout_s` bounds the whole call: the wait for the answer and the transfer. A timeout or an interrupt
+        withdraws the request. `dp` is explained at `submit`.
 
         Raises:
-            OperationFailed: it has failed there; the message says as much as the owner allows.
+            OperationFailed: the function failed at the owner; the message says as much as the owner allows.
             RequestDenied, RequestTimeout, TransferFailed, LinkClosed, … as `Pointer.get`.
         """
         return self.submit(reason, dp=dp).result_or_withdraw(timeout_s)

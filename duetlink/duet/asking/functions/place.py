@@ -1,5 +1,6 @@
-"""`duet.remote(obj)` and `duet.fetch(obj)`: there and back, for values, models, estimators, and what holds
-pointers.
+"""`duet.remote(obj)` places an object at the owner; `duet.fetch(obj)` brings one back.
+
+Both take values, torch modules, estimators, and containers of pointers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from duetlink.duet.asking.recording.program import is_remote
 
 
 def place(obj: Any, remote_session: RemoteSession) -> Any:
-    """The counterpart of `obj` at the owner: see Duet.remote."""
+    """Return the counterpart of `obj` at the owner: see Duet.remote."""
     if isinstance(obj, ModuleType):
         remote_session.load()
         return RemoteLibrary(obj, remote_session)
@@ -29,7 +30,7 @@ def place(obj: Any, remote_session: RemoteSession) -> Any:
         if remote_session.allowed.name_of(obj) is not None:
             return RemoteFunction(obj, remote_session)
         return Function(obj, remote_session)
-    if hasattr(type(obj), "as_function"):  # of its class: a frame may have a column of any name
+    if hasattr(type(obj), "as_function"):  # looked up on the class: a frame may have a column of any name
         return RemoteTraining(obj, remote_session)
     program = remote_session.program()
     torch = sys.modules.get("torch")
@@ -50,7 +51,7 @@ def place(obj: Any, remote_session: RemoteSession) -> Any:
 
 
 def fetch(obj: Any, remote_session: RemoteSession, reason: str, timeout_s: float | None) -> Any:
-    """What the pointers in `obj` point to, by one request: see Duet.fetch."""
+    """Fetch all that the pointers in `obj` point to, by one request: see Duet.fetch."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(obj, torch.nn.Module):
         from duetlink.duet.asking.pointers.tensor import fetched_module
@@ -73,7 +74,7 @@ def _holds_pointers(obj: Any) -> bool:
 
 
 def _own(obj: Any) -> Any:
-    """A copy, as what is done to the pointer must not change what its maker has."""
+    """Return a copy: operations on the pointer must not change the caller's object."""
     for name in ("clone", "copy"):
         copy = getattr(obj, name, None)
         if callable(copy):

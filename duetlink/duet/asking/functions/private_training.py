@@ -1,6 +1,7 @@
-"""A private training that is at the owner's: `duet.remote(DpSgd(...)).fit(x, y)` on pointers.
+"""Private training at the owner: `duet.remote(DpSgd(...)).fit(x, y)` on pointers.
 
-Nothing new crosses: it is a function, whose text is written from the training instead of by hand.
+The training is sent as an ordinary function. The only difference is that its source is generated from the
+training's options instead of being written by hand.
 """
 
 from __future__ import annotations
@@ -18,30 +19,32 @@ _NAME = "train"
 
 
 class Training(Protocol):
-    """What `duetlink.learning.DpSgd` offers, which stands on a higher floor."""
+    """The interface of `duetlink.learning.DpSgd`, which this package may not import."""
 
     def as_function(self, epochs: int) -> tuple[str, Any]:
-        """The text of `train(x, y, weights)`, and the weights."""
+        """Return the source of a function `train(x, y, weights)`, and the weights."""
 
 
 class RemoteTraining:
-    """The counterpart of a private training at the owner. The model that is here stays as it is."""
+    """A private training whose `fit` runs at the owner. The model on this side does not change."""
 
     def __init__(self, training: Training, remote_session: RemoteSession) -> None:
         self._training = training
         self._remote_session = remote_session
 
     def fit(self, x: Any, y: Any, *, epochs: int = 1) -> LocalCall:
-        """Train on mocks here at once, and return what can be submitted: `.submit(reason, dp=(epsilon,
-        delta))` asks the owner for the `state_dict` of a model that was trained on the real rows.
+        """Train on mocks here at once, and return a call that can be submitted.
+
+        Its `.submit(reason, dp=(epsilon, delta))` asks the owner for the `state_dict` of a model that was
+        trained on the real rows.
 
         `x` has the model's inputs and `y` the targets, one for each row: pointers to assets, or to columns
-        and rows that were chosen from them. They become tensors of float32, or of int64 for an embedding and
-        for the targets of a loss of classes.
+        and rows selected from them. They become tensors of float32; inputs of an embedding and targets of a
+        classification loss become int64.
 
         Raises:
-            SettingError: a part of the training cannot be written down; the message says which.
-            Exception: what the training raises on the mocks.
+            SettingError: a part of the training cannot be written as code; the message says which.
+            Exception: whatever the training raises on the mocks.
         """
         text, weights = self._training.as_function(epochs)
         check_source(_NAME, text)

@@ -1,7 +1,8 @@
-"""The text of a function of a notebook, with all that it needs to be run elsewhere: arguments and libraries.
+"""Extracts the source of a notebook function so that it runs elsewhere with only its arguments and libraries.
 
-Modules, and functions and classes of libraries, that it has from around it, become lines of `import` before
-it. Anything else from around it would be data that nobody has looked at, so it is refused.
+Modules, library functions and library classes that the function uses from its surroundings become `import`
+lines in front of it. Any other name from its surroundings is refused: its value would be data that the owner
+never sees.
 """
 
 from __future__ import annotations
@@ -26,30 +27,30 @@ from duetlink.errors import OperationRefused, SettingError
 
 _FUTURE = "from __future__ import annotations"
 _OURS = "duetlink"
-# whose parts are there once they are imported themselves
+# packages whose submodules are usable after `import package`
 _WHOLE = frozenset(("numpy", "pandas", "polars", "scipy", "torch", _OURS))
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A function as it is sent, and as it is run here."""
+    """The source of a function that can be sent, and its compiled code for running it here."""
 
     name: str
     text: str
-    code: types.CodeType  # of the same, with the lines of where it was written
+    code: types.CodeType  # compiled from `text`, with the file and lines of the notebook, for tracebacks
 
     def run(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Call it here. Raises what it raises."""
+        """Call the function in this process, in a new namespace. Its exceptions pass through."""
         namespace: dict[str, Any] = {"__name__": "__main__"}
         exec(self.code, namespace)
         return namespace[self.name](*arguments, **keywords)
 
 
 def source_of(function: Any) -> Source:
-    """What is sent of a function.
+    """Return the source of a function with its imports, without its decorator.
 
     Raises:
-        SettingError: it cannot be sent; the message names what is in the way.
+        SettingError: it cannot be sent; the message names the part that is in the way.
     """
     name = _check_kind(function)
     try:
@@ -66,7 +67,7 @@ def source_of(function: Any) -> Source:
     node.decorator_list = []
     imports = sorted(set(_imports(function, node)))
     if _has_annotations(node):
-        imports.insert(0, _FUTURE)  # so that what they name need not be there
+        imports.insert(0, _FUTURE)  # annotations are not evaluated, so the names in them need not exist
     text = "\n".join([*imports, "", "", text]) if imports else text
     try:
         check_source(name, text)
@@ -79,8 +80,8 @@ def source_of(function: Any) -> Source:
 def _compiled(
     function: FunctionType, node: ast.FunctionDef, imports: list[str], first_line: int
 ) -> types.CodeType:
-    """With the lines and columns that it has where it was written, for tracebacks."""
-    ast.increment_lineno(node, first_line - 2)  # in the tree its first one is line 2
+    """Compile the function with the lines and columns of the notebook, so that tracebacks show them."""
+    ast.increment_lineno(node, first_line - 2)  # in the tree the function begins at line 2
     heads = [ast.parse(line).body[0] for line in imports]
     for part in itertools.chain.from_iterable(map(ast.walk, heads)):
         if isinstance(part, (ast.stmt, ast.alias)):
@@ -140,7 +141,11 @@ def _definition(name: str, source: str) -> tuple[ast.FunctionDef, str]:
 
 
 def _imports(function: FunctionType, node: ast.FunctionDef) -> Iterator[str]:
-    """The lines that bring it. Raises SettingError for what no line can bring."""
+    """Yield the import lines that the function needs.
+
+    Raises:
+        SettingError: it uses a name from its surroundings that no import provides.
+    """
     around = _around(function)
     for name in sorted(_free_names(node) - {node.name}):
         if name not in around:
@@ -167,7 +172,7 @@ def _around(function: FunctionType) -> dict[str, Any]:
 
 
 def _free_names(node: ast.FunctionDef) -> set[str]:
-    """What it does not define itself, without its annotations, which nobody evaluates."""
+    """Return the names that the function uses and does not define; names in annotations do not count."""
     plain = _Unannotated().visit(copy.deepcopy(node))
     try:
         table = symtable.symtable(ast.unparse(ast.fix_missing_locations(plain)), node.name, "exec")
@@ -210,7 +215,7 @@ def _has_annotations(node: ast.FunctionDef) -> bool:
 
 
 def _import_of(name: str, value: Any) -> str | None:
-    """The line that brings a module, function or class of a library; None for anything else."""
+    """Return the import line for a module, function or class of a library; None for anything else."""
     if isinstance(value, ModuleType):
         path = value.__name__
         if not _is_library(path):
@@ -222,14 +227,14 @@ def _import_of(name: str, value: Any) -> str | None:
     module = getattr(value, "__module__", None)
     parts = module.split(".") if isinstance(module, str) else []
     homes = [".".join(parts[: count + 1]) for count in range(len(parts))] or sorted(_WHOLE)
-    for home in homes:  # where it is at home for its users: sklearn.linear_model, not ._logistic below
+    for home in homes:  # the public module first: sklearn.linear_model, not sklearn.linear_model._logistic
         if home in sys.modules and getattr(sys.modules[home], called, None) is value and _is_library(home):
             return f"from {home} import {called}" + ("" if called == name else f" as {name}")
     return None
 
 
 def _parts_used(name: str, path: str, node: ast.FunctionDef) -> Iterator[str]:
-    """Lines for the parts of a package that are modules which do not come along with it."""
+    """Yield import lines for submodules that `import package` alone does not load."""
     if path.partition(".")[0] in _WHOLE:
         return
     for part in ast.walk(node):
@@ -251,7 +256,7 @@ def _parts_used(name: str, path: str, node: ast.FunctionDef) -> Iterator[str]:
 
 
 def _is_library(path: str) -> bool:
-    """Whether the owner may be expected to have it, too."""
+    """Return True for the standard library, duetlink and installed packages: the owner can have those too."""
     root = path.partition(".")[0]
     if root in sys.stdlib_module_names or root == _OURS:
         return True
@@ -265,7 +270,7 @@ def _is_library(path: str) -> bool:
 
 
 def _words(value: Any) -> str:
-    """What it is, and what to do."""
+    """Describe a value that cannot be sent with a function, and say what to do instead."""
     if isinstance(value, ModuleType):
         return "a module of your own, which the owner does not have; define what you need of it inside"
     if callable(value) and hasattr(value, "__name__"):

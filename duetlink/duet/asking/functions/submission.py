@@ -1,4 +1,4 @@
-"""The arguments of a function that goes to the owner: what it gets here, and what it will get there."""
+"""The arguments of a function that is sent to the owner: mocks for the run here, inputs for the run there."""
 
 from __future__ import annotations
 
@@ -28,34 +28,41 @@ if TYPE_CHECKING:
     from duetlink.duet.asking.mocks.rehearsal import ShownResult
     from duetlink.duet.asking.pointers.remote_session import RemoteSession
 
-MAX_VALUE_BYTES = 64 * 1024 * 1024  # of one argument that is a value of this side's
-_INLINE_BYTES = 256 * 1024  # of one; a larger one is pulled by the owner
-_MOST_INLINE_BYTES = 4 * 1024 * 1024  # of all
-_MAX_TEXT = 1_000  # characters that are written into the call
-_MAX_MOCK_TEXT = 2_000
-_MOST_ITEMS = 100  # of containers that are written into the call
+MAX_VALUE_BYTES = 64 * 1024 * 1024  # largest argument that is a value of this side
+_INLINE_BYTES = 256 * 1024  # largest value inside the message; the owner pulls larger ones
+_MOST_INLINE_BYTES = 4 * 1024 * 1024  # all values inside one message
+_MAX_TEXT = 1_000  # characters of a text inside the call's JSON; longer texts are sent as values
+_MAX_MOCK_TEXT = 2_000  # characters of the mock's repr that the owner sees
+_MOST_ITEMS = 100  # items of a container inside the call's JSON; larger ones are sent as values
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of this side's, as it was when the function was called."""
+    """An encoded copy of a value of this side, made when the function was called."""
 
     body: bytes
     summary: Summary
 
 
 class Arguments:
-    """Takes arguments apart into a call, as JSON, and inputs."""
+    """Splits arguments into a call in JSON, and a list of inputs that the call refers to by number.
+
+    An input is a pointer to an asset, a program that makes a result, or a value. Example: `f(frame, k=3)`
+    becomes the call `[[[0]],{"k":3}]`, in which `[0]` stands for input 0, the asset `frame`.
+    """
 
     def __init__(self, remote_session: RemoteSession) -> None:
         self._remote_session = remote_session
-        self.inputs: list[Any] = []  # pointers to assets, programs that make results, and values
+        self.inputs: list[Any] = []
         self.shown: list[ShownResult] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
-        self._kept: list[Any] = []  # alive, so that what `id` says stays true
+        self._kept: list[Any] = []  # keeps the objects alive, since `_numbers` has their `id()`
 
     def take(self, argument: Any) -> Any:
-        """As it is written in the call. Raises SettingError, OperationRefused."""
+        """Return the JSON form of an argument, and add the inputs that it needs.
+
+        Raises SettingError, OperationRefused.
+        """
         kind = type(argument)
         if kind in PLAIN and not (kind is str and len(argument) > _MAX_TEXT):
             if kind is int and abs(argument) >= 1 << 256:
@@ -132,11 +139,11 @@ class Submission:
     inputs: tuple[Any, ...]
     mock: Any
     claim: Claim | None = None
-    shown: tuple[ShownResult, ...] = ()  # what the session showed of the results among its inputs
+    shown: tuple[ShownResult, ...] = ()  # the session's mocks of the results among its inputs
 
     @contextlib.asynccontextmanager
     async def offered(self, link: Link) -> AsyncIterator[pb.Job]:
-        """The message that has it. What the peer has not fetched when the block ends is taken back."""
+        """Give the message to send. Offers of values that the peer has not fetched end with the block."""
         summary = values.summarise(self.mock)
         sent = pb.Job(
             name=self.name,
@@ -176,7 +183,7 @@ class Submission:
 
 
 def mocks_of(argument: Any) -> Any:
-    """What the function gets here for an argument: the mock of a pointer, and copies, which it may change."""
+    """Replace pointers by copies of their mocks and values by copies, so that a function may change them."""
     kind = type(argument)
     if kind in PLAIN:
         return argument
@@ -214,7 +221,11 @@ def _text(mock: Any) -> str:
 
 
 def written(taken: Arguments, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bytes:
-    """The call. Raises SettingError: too long."""
+    """Return the call as JSON bytes, and collect its inputs in `taken`.
+
+    Raises:
+        SettingError: the call is too long, or an argument cannot be sent.
+    """
     call = function.write_call(
         list(map(taken.take, arguments)), {key: taken.take(item) for key, item in keywords.items()}
     )

@@ -1,4 +1,4 @@
-"""Loop side of asking: sends requests to the peer, waits for answers, fetches what was granted."""
+"""Sends requests to the peer, waits for the answers and fetches what was granted. Runs on the loop thread."""
 
 from __future__ import annotations
 
@@ -41,28 +41,29 @@ from duetlink.net.link.transfer import Transfer
 from duetlink.settings import Settings
 
 _KEPT_RECORDS = 200
-_MAX_NAME = 200  # characters, of what the owner calls a result
-_MAX_WORDS = 2_000  # characters of the owner's, in an error
+_MAX_NAME = 200  # characters of the name that the owner gives a result
+_MAX_WORDS = 2_000  # characters of the owner's words in an error
 
-_SENT_TIMEOUT_S = 7 * 24 * 3600.0  # the values that a program works with may come over a slow link
+# the owner replies only after it has fetched the values that a program needs, perhaps over a slow link
+_SENT_TIMEOUT_S = 7 * 24 * 3600.0
 
 
 class Submittable(Protocol):
     """A function with its arguments, ready to be sent."""
 
     def offered(self, link: Link) -> AbstractAsyncContextManager[pb.Job]:
-        """The message that has it, good within the block."""
+        """Return a context that gives the message to send; its offers of values end with the block."""
 
 
 class What(NamedTuple):
-    """What is asked for of what a program makes; by default, the result itself."""
+    """The kind of answer wanted for the result of a program; by default the result itself."""
 
-    statistic: bytes = b""  # a private statistic of it, as JSON
-    check: bool = False  # only whether it can be made
+    statistic: bytes = b""  # a private statistic of the result, described in JSON
+    check: bool = False  # True: only an answer whether the owner can compute the result
 
 
 class Question:
-    """One request of this side's, from the question to the value. Written on the loop thread only."""
+    """One request of this side and its progress. Changed on the loop thread only."""
 
     def __init__(
         self,
@@ -75,15 +76,15 @@ class Question:
         check: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         if not isinstance(reason, str):
-            raise SettingError(f"reason is what the owner reads before the answer, a text and not {reason!r}")
+            raise SettingError(f"reason has to be a text that the owner reads, not {reason!r}")
         self.asset = asset
         self.reason = reason
-        self.program = program  # that makes what is asked for; None: it is the asset itself
+        self.program = program  # makes the requested result; None: the asset itself is requested
         self.expires_s = expires_s
         self.asked = asked
-        self.job = job  # instead of all that: a function to be run
-        self.check = check  # what is to have come to its end before the value is handed out
-        self.log = JobLog()  # what it prints, as far as its owner lets that out
+        self.job = job  # a function to run, instead of an asset or program
+        self.check = check  # has to finish without an error before the value is handed out
+        self.log = JobLog()  # what the function prints, as far as the owner lets that out
         self.request_id = secrets.token_bytes(REQUEST_ID_BYTES)
         self.record = OwnRequestRecord(asset.name, reason)
         self.transfer: Transfer | None = None
@@ -95,17 +96,17 @@ class Question:
 
     @property
     def is_of_asset(self) -> bool:
-        """Whether it is for what is shared, as it is."""
+        """True if the request is for a shared object itself, not for a result."""
         return self.program is None and self.job is None
 
     @property
     def title(self) -> str:
-        """What is asked for, in a sentence: an asset by its name, in quotes; a result as its owner does."""
+        """The requested object in words: the name of an asset in quotes, or the owner's name of a result."""
         return repr(self.asset.name) if self.is_of_asset else self.record.name
 
 
 class Asking:
-    """Requests of this side that wait for the peer."""
+    """The requests of this side that wait for the peer, and the records of the last 200."""
 
     def __init__(self, settings: Settings, sink: Sink) -> None:
         self._settings = settings
@@ -124,13 +125,13 @@ class Asking:
         link.rpc.notice(pb.WorkLog, self._logged)
 
     def successor(self) -> Asking:
-        """With another peer, after `detach`: what was asked so far stays on record."""
+        """Return the object that continues with another peer after `detach`; it keeps the records."""
         asking = Asking(self._settings, self._sink)
         asking.records, asking._asked = self.records, self._asked
         return asking
 
     def detach(self, error: LinkClosed, words: str = "this pointer's duet is closed") -> None:
-        """The link has closed: nothing that waits will be answered, and nothing is asked any more."""
+        """Fail all waiting requests with `error` because the link has closed, and refuse new ones."""
         self._closed, self._closed_words = error, words
         for question in self._open.values():
             if not question.answered.done():
@@ -139,18 +140,18 @@ class Asking:
 
     @property
     def peer_name(self) -> str:
-        """What the peer calls itself. Any thread may ask."""
+        """The name that the peer gives itself. May be read from any thread."""
         return self._link.peer_name if self._link is not None else "the peer"
 
     def check_open(self) -> None:
-        """Raise LinkClosed where the duet is closed, or goes on with another peer. Any thread may call."""
+        """Raise LinkClosed if the duet is closed or goes on with another peer. Any thread may call."""
         if (error := self._closed) is not None:
             raise type(error)(f"{self._closed_words}: {error}")
 
     async def fetch(self, question: Question) -> Any:
-        """Ask, wait for the answer however long it takes, fetch, decode.
+        """Send the request, wait for the answer without a time limit, fetch the value and decode it.
 
-        If cancelled, the request is withdrawn or its transfer cancelled; the owner is told.
+        A cancel withdraws the request or cancels its transfer, and notifies the owner.
 
         Raises:
             RequestDenied, AssetNotFound, AssetChanged, LinkClosed, TransferFailed, MalformedValue, …
@@ -171,7 +172,7 @@ class Asking:
             self._settle(record, FAILED, str(error))
             raise
         finally:
-            record.task = None  # it has the value, which is not ours to keep
+            record.task = None  # a finished task keeps the value alive
         self._settle(record, COMPLETE)
         return value
 
@@ -180,7 +181,7 @@ class Asking:
         self._sink.changed()
 
     async def _checked(self, question: Question) -> Any:
-        """What is asked for, once its check, beside it, has found nothing; if it does, nothing is fetched."""
+        """Fetch while the question's check runs; an error of the check cancels the request."""
         if question.check is None:
             return await self._fetch(question)
         try:
@@ -194,7 +195,7 @@ class Asking:
         try:
             raise error
         finally:
-            del error  # with this frame it is a cycle
+            del error  # the error and this frame refer to each other
 
     async def _fetch(self, question: Question) -> Any:
         link = self._link
@@ -222,7 +223,7 @@ class Asking:
                 self._settle(question.record, PENDING)
                 answer = await question.answered
         except (CallTimeout, asyncio.CancelledError):
-            # whatever the owner has made of it by now
+            # sent even if the owner has answered meanwhile: the answer may be on its way
             link.rpc.tell_nowait(pb.Withdraw(request_id=question.request_id))
             raise
         finally:
@@ -239,13 +240,13 @@ class Asking:
 
         def started(transfer: Transfer) -> None:
             question.transfer = transfer
-            if question.is_of_asset:  # others are made again, not asked for by name
+            if question.is_of_asset:  # results are computed again, not requested by name
                 transfer.origin = question
 
         body = await link.imports.pull(
             question.record.name, answer.offer, self._settings.max_value_bytes, started
         )
-        # away from the loop: building a large frame takes a while
+        # in a thread of its own: building a large frame would block the loop
         room = values.DecodeBudget(self._settings.max_value_bytes)
         return await asyncio.to_thread(values.decode, body, room=room)
 
@@ -254,7 +255,7 @@ class Asking:
         return pb.Done()
 
     async def _call(self, link: Link, ask: pb.Ask, question: Question) -> pb.Answer:
-        # what a program or function is has to be fetched before the owner can answer
+        # the owner has to fetch the values of a program or function before it can answer
         timeout_s = None if question.is_of_asset else _SENT_TIMEOUT_S
         if question.program is not None:
             async with program_body.offered(link, question.program) as body:
@@ -266,16 +267,16 @@ class Asking:
                 return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)
         return await link.rpc.call(ask, pb.Answer)
 
-    def _logged(self, told: pb.WorkLog) -> None:
-        question = self._open.get(told.request_id)
+    def _logged(self, message: pb.WorkLog) -> None:
+        question = self._open.get(message.request_id)
         if question is not None:
-            question.log.add(told.lines)
-            if told.HasField("fraction"):
-                question.log.tell(told.fraction)
+            question.log.add(message.lines)
+            if message.HasField("fraction"):
+                question.log.tell(message.fraction)
 
     def _answered(self, answer: pb.Answer) -> None:
         question = self._open.get(answer.request_id)
         if question is not None and not question.answered.done():
             question.answered.set_result(answer)
-        elif answer.HasField("offer") and self._link is not None:  # withdrawn meanwhile
+        elif answer.HasField("offer") and self._link is not None:  # the request was withdrawn meanwhile
             self._link.rpc.tell_nowait(pb.TransferEnd(transfer_id=answer.offer.transfer_id))

@@ -1,4 +1,4 @@
-"""`duet.asked`: what this side has asked the peer for, and what became of it."""
+"""`duet.asked`: the requests that this side has made, with their states."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ def _now() -> datetime.datetime:
 
 @dataclass(slots=True)
 class OwnRequestRecord:
-    """One request of this side, without its value. Written on the loop thread only."""
+    """One request of this side, without its value. Changed on the loop thread only."""
 
-    name: str  # of an asset; of a result, as this side calls it, then as its owner does: a line of Python
+    # the name of an asset; for a result this side's name, then the owner's (a line of Python)
+    name: str
     reason: str
-    number: int = -1  # once it is asked
+    number: int = -1  # set when the request is sent
     state: str = ASKING
     answer_reason: str = ""
     asked: datetime.datetime = field(default_factory=_now)
     answered: datetime.datetime | None = None
-    task: asyncio.Task[object] | None = None  # until it has ended
+    task: asyncio.Task[object] | None = None  # None once it has ended
 
     def settle(self, state: str, words: str = "") -> None:
-        """It has this state from now on."""
+        """Set the state; the first one that is not a waiting state also sets the time of the answer."""
         if state not in WAITING and self.answered is None:
             self.answered = _now()
         self.state, self.answer_reason = state, words
 
 
 class OwnRequest:
-    """One request of this side's: what it asks for, and what became of it."""
+    """One request that this side has made, as `duet.asked` lists it."""
 
     def __init__(self, record: OwnRequestRecord, thread: LoopThread) -> None:
         self._record = record
@@ -47,17 +48,17 @@ class OwnRequest:
 
     @property
     def number(self) -> int:
-        """Counted from 0 in the order of asking."""
+        """The number of the request, counted from 0."""
         return self._record.number
 
     @property
     def name(self) -> str:
-        """Of an asset; of a result the line of Python that made it, once its owner has looked at it."""
+        """The name of the asset, or the line of Python that made the result, as the owner sees it."""
         return self._record.name
 
     @property
     def reason(self) -> str:
-        """This side's words."""
+        """The reason that this side gave."""
         return self._record.reason
 
     @property
@@ -67,7 +68,7 @@ class OwnRequest:
 
     @property
     def answer_reason(self) -> str:
-        """The owner's words, or why it failed."""
+        """The owner's words on a denial, or the error of a request that failed."""
         return self._record.answer_reason
 
     @property
@@ -76,11 +77,11 @@ class OwnRequest:
 
     @property
     def answered(self) -> datetime.datetime | None:
-        """When it was answered, withdrawn or failed; None while it waits."""
+        """The time at which the request was answered, withdrawn or failed; None while it waits."""
         return self._record.answered
 
     def withdraw(self) -> None:
-        """Take it back, or cancel its transfer. Without effect once it has ended."""
+        """Withdraw the request, or cancel its transfer. No effect once it has ended."""
         if (task := self._record.task) is not None:
             self._thread.call(task.cancel)
 
@@ -90,11 +91,11 @@ class OwnRequestTable(Listing[OwnRequest]):
 
     @property
     def pending(self) -> list[OwnRequest]:
-        """Those without an answer."""
+        """The requests that have no answer yet."""
         return [request for request in self if request.state in WAITING]
 
     def table(self) -> Table:
-        """All of them."""
+        """Return all of them as a table."""
         rows = [
             (
                 str(request.number),

@@ -1,4 +1,4 @@
-"""A request of this side's, as the person who made it holds it: its state and, in the end, its value."""
+"""The object that `request()` returns: the state of a request and, in the end, its value."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ _ASK_AGAIN = (
 
 
 class PendingRequest:
-    """A request on its way: made, answered, fetched in the background. Use from any thread."""
+    """A request that is sent, answered and fetched in the background. Use from any thread."""
 
     def __init__(self, make: Callable[[], Question], asking: Asking, thread: LoopThread) -> None:
-        """`make` is called on the loop thread: a question owns a future of it. Raises LinkClosed."""
+        """Send a request. `make` is called on the loop thread, since a question owns one of its futures.
+
+        Raises LinkClosed.
+        """
         asking.check_open()
         self._thread = thread
         self._asking = asking
@@ -47,20 +50,21 @@ class PendingRequest:
 
     @property
     def log(self) -> LogLines:
-        """What a function has printed at the owner so far, if the owner lets that out; else nothing."""
+        """The lines that a function has printed at the owner so far; none if the owner does not permit it."""
         return LogLines(self._question.log.lines)
 
     @property
     def progress(self) -> float | None:
-        """How far a function has told that it is, from 0 to 1, if the owner lets that out; else None."""
+        """The progress that a function reports, from 0 to 1; None if it reports none or may not."""
         return self._question.log.fraction
 
     def result(self, timeout_s: float | None = None) -> Any:
-        """Wait for the value. What takes more than a second is shown: what is waited for, then the progress
-        of the transfer.
+        """Wait for the value and return it.
 
-        `timeout_s` bounds the whole wait, for the owner's answer and for the value to arrive. After it the
-        request goes on, and its transfer too: `result` may be called again.
+        After a second, a line shows what the call waits for, then the progress of the transfer.
+
+        `timeout_s` bounds the whole wait, for the owner's answer and for the value to arrive. The request and
+        its transfer go on after a timeout: `result` may be called again.
 
         Raises:
             RequestDenied, RequestTimeout, RequestWithdrawn, AssetChanged, TransferFailed, LinkClosed.
@@ -68,7 +72,7 @@ class PendingRequest:
         return self._result(timeout_s, "stop waiting", "it goes on: wait for it with result() again")
 
     def result_or_withdraw(self, timeout_s: float | None = None) -> Any:
-        """`result`; whatever keeps it from coming, an interrupt too, withdraws the request."""
+        """Wait like `result`, and withdraw the request on any error, timeout or interrupt."""
         try:
             return self._result(timeout_s, "withdraw the request", _ASK_AGAIN)
         except BaseException:
@@ -82,7 +86,7 @@ class PendingRequest:
 
             def show() -> None:
                 if question.state in WAITING:
-                    line.what = f"asked {peer} for {visible(question.title)}"  # the owner may have named it
+                    line.what = f"asked {peer} for {visible(question.title)}"  # the owner may rename it
                     line.show()
                 else:
                     line.end(_outcome(question.state))
@@ -107,7 +111,7 @@ class PendingRequest:
             raise RequestWithdrawn(f"the request for {question.asset.name!r} was withdrawn") from None
 
     def withdraw(self) -> None:
-        """Take the request back, or cancel its transfer. Without effect once it has ended."""
+        """Withdraw the request, or cancel its transfer. No effect once it has ended."""
         self._future.cancel()
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -128,7 +132,7 @@ def wait_future(
     *,
     on_wait: Callable[[], None],
 ) -> bool:
-    """Wait for `future`, looking up ten times a second; False if `timeout_s` passed before."""
+    """Wait for `future`, calling `on_wait` ten times a second; return False if `timeout_s` passed before."""
     try:
         return _wait(future, timeout_s, on_wait)
     except KeyboardInterrupt as interrupt:
@@ -155,12 +159,12 @@ def _wait(
 
 
 def _how_far(transfer: Transfer | None) -> str:
-    """How much of a transfer has come, in words; empty where it has not begun."""
+    """Return the progress of a transfer in words; an empty text if it has not begun."""
     if transfer is None:
         return ""
     return f": {size_text(transfer.done_bytes)} of {size_text(transfer.size_bytes)} have come"
 
 
 def _outcome(state: str) -> str:
-    """What became of a question; what was approved may be here by the time that this is asked."""
+    """Return the word for the end of the waiting line: the value may be complete already when it is drawn."""
     return APPROVED if state == COMPLETE else state
