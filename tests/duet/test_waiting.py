@@ -156,7 +156,7 @@ def test_a_reason_is_a_text(duets: Pair) -> None:
     owner, scientist = duets
     owner.share(1, "ages")
     pointer: Any = scientist.wait_object("ages", 10)
-    with pytest.raises(errors.SettingError, match=r"reason is what the owner reads .* a text and not 5"):
+    with pytest.raises(errors.SettingError, match=r"reason has to be a text that the owner reads, not 5"):
         pointer.get(reason=5)
     assert len(owner.requests) == len(scientist.asked) == 0
 

@@ -17,5 +17,5 @@ Example.
 
     call = top(duet.store["people"], 3)     # runs on the mock of `people` at once; nothing is sent
     call.mock                               # the result on the mock
-    people = call.get(reason="check ages")  # the owner reads the source, and approves the run and the result
+    people = call.get(reason="check ages")  # the owner reads the source and approves
 """

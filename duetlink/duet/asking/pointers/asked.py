@@ -1,4 +1,4 @@
-"""Asking for what an operation has made: the same request as for an asset, for a result."""
+"""The methods `request`, `get` and `dp` of pointers to results."""
 
 from __future__ import annotations
 
@@ -14,32 +14,35 @@ if TYPE_CHECKING:
 
 
 class Asked:
-    """What a pointer to a result can ask its owner for."""
+    """Mixin of pointers to results: the methods that request the result from its owner."""
 
     __slots__ = ()
     _program: Program
     _id: int
 
     def request(self, reason: str = "", *, expires_s: float | None = None) -> PendingRequest:
-        """Ask for what this is at the owner, as it is when all that was recorded so far is done, and return
-        at once. Awaitable; see PendingRequest. After `expires_s` the owner can no longer say yes.
+        """Ask the owner for the real result and return at once. Awaitable; see PendingRequest.
+
+        The result is computed by all steps recorded up to this call. After `expires_s` seconds the owner can
+        no longer approve.
         """
         return self._program.ask(self, reason, expires_s, What())
 
     def get(self, *key: Any, reason: str = "", timeout_s: float | None = None, **more: Any) -> Any:
-        """Ask, wait for the answer, and return the value, as it is at the owner.
+        """Ask the owner for the real result, wait for the answer, and return the value.
 
-        With a key it is the object's own `get`, as of a frame, a series or `series.str`, and asks nobody.
+        With a key, it is the `get` of the object itself (a frame, a series or `series.str`), and nothing is
+        requested.
 
-        `timeout_s` bounds the whole call: the wait for the answer and the transfer. When it is over, or where
-        the call is interrupted, the request is withdrawn or the transfer cancelled.
+        `timeout_s` bounds the whole call: the wait for the answer and the transfer. A timeout or an interrupt
+        withdraws the request or cancels the transfer.
 
         Raises:
-            UnsupportedValue: its mock cannot travel, and neither can it; nobody was asked.
-            ProgramDiffers: its program, run alone on the mocks, makes something else than the mock here.
-            OperationFailed: it could not be made there; the message says as much of that as the owner tells.
-            RequestDenied: the owner said no; `.reason` has the owner's words.
-            RequestTimeout: no answer within `timeout_s`, or it had not arrived by then.
+            UnsupportedValue: its mock cannot travel, so the result could not either; nothing was requested.
+            ProgramDiffers: its program, run alone on the mocks, gives another result than the mock here.
+            OperationFailed: it could not be computed there; the message says as much as the owner allows.
+            RequestDenied: the owner denied the request; `.reason` has the owner's words.
+            RequestTimeout: the answer or the value did not arrive within `timeout_s`.
             TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
         """
         if key or more:
@@ -49,7 +52,7 @@ class Asked:
     if TYPE_CHECKING:
 
         def _look_up(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            """The object's own `get`."""
+            """Call the `get` of the object itself."""
 
     def dp(
         self,
@@ -60,16 +63,17 @@ class Asked:
         timeout_s: float | None = None,
         **more: Any,
     ) -> PrivateStatistic:
-        """A private statistic in place of this one: of the count, sum, mean, var, quantile or histogram of a
-        column, with noise, paid from the budget that its owner has set. It is answered at once.
+        """Return this statistic with noise, paid from the privacy budget that the owner has set.
 
-        `bounds` are the lowest and highest item that counts, in place of the owner's; what is known without
-        the data. `more` may be `candidates` of a quantile, `bins` or `categories` of a histogram.
+        It works for the count, sum, mean, var, quantile or histogram of a column, and is answered at once.
+
+        `bounds` are the lowest and highest value that counts; they replace the owner's, and have to be known
+        without the data. `more` may be `candidates` of a quantile, `bins` or `categories` of a histogram.
 
         Raises:
-            OperationRefused: no private statistic can be made of it; the message says why, and what to do.
-            BudgetExceeded: there is not enough left; nothing was spent.
-            OperationFailed: it could not be made. What it costs is spent.
+            OperationRefused: there is no private form of this statistic; the message says why and what to do.
+            BudgetExceeded: the budget left is too small; nothing was spent.
+            OperationFailed: it could not be computed. Its cost is spent all the same.
         """
         asked = {"epsilon": epsilon, "bounds": bounds, **more}
         statistic = json.dumps({key: value for key, value in asked.items() if value is not None}).encode()

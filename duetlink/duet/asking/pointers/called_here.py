@@ -1,5 +1,7 @@
-"""Functions that pandas and Polars call with the frame itself: they are called here, with its pointer, and
-what they do to it is recorded as any other work is. Nothing of them travels.
+"""Functions that take the frame: `frame.assign(z=lambda f: f.x + 1)`, `frame.pipe(f)`, `frame.where(f)`.
+
+They are called here with the pointer, so their operations are recorded like any others. The functions
+themselves do not travel.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ METHODS = frozenset({"assign", "mask", "pipe", "where"})
 
 
 def method_of(remote: Any, name: str, listed: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The method of METHODS of what `remote` points to; None: its kind has none that takes a function.
-    `listed` is the method as the lists have it.
+    """Return the method `name` (one of METHODS) that calls functions here; None if the object has none.
+
+    `listed` is the recorded method for arguments that are no functions.
     """
     mock = remote._mock
     if name == "pipe":
@@ -23,7 +26,7 @@ def method_of(remote: Any, name: str, listed: Callable[..., Any]) -> Callable[..
 
 
 def key_of(remote: Any, key: Any) -> Any:
-    """What stands between the brackets of `frame[…]` and `frame.loc[…]`, once its functions were called."""
+    """Call the functions in the key of `frame[…]` or `frame.loc[…]`, and return the resulting key."""
     if type(key) is tuple:
         return tuple(key_of(remote, part) for part in key)
     frame = getattr(remote, "_table", remote)
@@ -35,13 +38,13 @@ def _is_called(value: Any) -> bool:
 
 
 def _own(remote: Any) -> Any:
-    """What a function of the notebook gets: it may set columns, which pandas does to a copy."""
+    """Return the argument for the notebook's function: a copy of a pandas frame, since it may set columns."""
     return remote.copy() if hasattr(remote._mock, "iloc") else remote
 
 
 def _pipe(remote: Any) -> Callable[..., Any]:
     def pipe(function: Any, *arguments: Any, **keywords: Any) -> Any:
-        if isinstance(function, tuple):  # with the name of the parameter that gets the frame
+        if isinstance(function, tuple):  # (function, name of the parameter that takes the frame)
             function, name = function
             return function(*arguments, **{name: _own(remote)}, **keywords)
         return function(_own(remote), *arguments, **keywords)
@@ -62,7 +65,7 @@ def _assign(remote: Any, listed: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _chosen(remote: Any, listed: Callable[..., Any]) -> Callable[..., Any]:
-    """`where` and `mask`, whose condition and other values may be functions."""
+    """Make `where` and `mask`, whose condition and replacement may be functions."""
 
     def choose(*arguments: Any, **keywords: Any) -> Any:
         return listed(

@@ -17,7 +17,7 @@ class Column(NamedTuple):
 
 
 def columns_of(frame: Any) -> list[Column]:
-    """The columns of a frame of pandas or polars, or of an Arrow table; none of anything else."""
+    """Return the columns of a frame of pandas or polars, or of an Arrow table; none for other objects."""
     describe = _READERS.get((type(frame).__module__.partition(".")[0], type(frame).__name__))
     if describe is None:
         return []
@@ -25,7 +25,7 @@ def columns_of(frame: Any) -> list[Column]:
 
 
 def names_and_dtypes(frame: Any) -> str:
-    """The columns in one line: `age int64, town str`."""
+    """Return the columns in one line: `age int64, town str`."""
     return ", ".join(f"{column.name} {column.dtype}" for column in columns_of(frame))
 
 

@@ -24,7 +24,7 @@ _OF_DATA = frozenset({"predict", "get_prediction"})
 
 
 def is_by_formula(found: Any) -> bool:
-    """Whether it is a model's `from_formula`, which statsmodels.formula.api has under other names."""
+    """Return True for a model's `from_formula`; statsmodels.formula.api has it as `ols`, `glm` and so on."""
     return (
         isinstance(found, MethodType)
         and found.__name__ == "from_formula"
@@ -33,19 +33,20 @@ def is_by_formula(found: Any) -> bool:
 
 
 class FormulaModels:
-    """Makes models of one class by a formula."""
+    """Makes models of one class from formulas."""
 
     def __init__(self, kind: type, remote_session: RemoteSession) -> None:
         self._kind = kind
         self._remote_session = remote_session
 
     def __call__(self, *arguments: Any, **keywords: Any) -> OfFormula:
-        """As the `from_formula` of the class, mostly `formula, data, subset=None`. `data` is a pointer to a
-        frame; names in the formula are its columns, or variables where this is called.
+        """Make a model like the `from_formula` of the class, mostly `formula, data, subset=None`.
+
+        `data` is a pointer to a frame. Names in the formula are its columns, or variables of the caller.
 
         Raises:
-            OperationRefused: the formula is not known here, or nobody has said which levels a factor has;
-                the message says what to do.
+            OperationRefused: a part of the formula is not supported, or the levels of a factor are not
+                known; the message says what to do.
         """
         program = self._remote_session.program()
         name = program.allowed.name_of(self._kind)
@@ -68,7 +69,7 @@ class FormulaModels:
 
 
 def _bound(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-    """What is given by its name, as the class has it. Raises TypeError as the class would."""
+    """Return the arguments by the names of `from_formula`. Raises TypeError as the class would."""
     bound = inspect.signature(kind.from_formula).bind(*arguments, **keywords).arguments
     if bound.pop("args", ()):
         raise OperationRefused("give what follows the data by its name")
@@ -76,7 +77,7 @@ def _bound(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> d
 
 
 class ModelCall:
-    """What a model is made from."""
+    """The arguments of a model: formula, frame, the caller's variables, and options of the class."""
 
     def __init__(
         self, formula: str, frame: Any, variables: Mapping[str, Any], options: dict[str, Any]
@@ -114,7 +115,7 @@ def _made(program: Program, name: str, kind: type, call: ModelCall) -> OfFormula
 
 
 def _take_groups(program: Program, kind: type, call: ModelCall, drop: bool) -> None:
-    """Columns that these models take by their names, and the random effects of a mixed model."""
+    """Replace column names in the options by columns, and add the random effects of a mixed model."""
     options, frame = call.options, call.frame
     group = options.get("groups")
     if group is None:
@@ -134,7 +135,7 @@ def _take_groups(program: Program, kind: type, call: ModelCall, drop: bool) -> N
 
 
 def _kept(program: Program, option: Any, frame: Any, keep: Any) -> Any:
-    """An option without the rows that are dropped, if it has an item for each."""
+    """Drop the rows that the formula drops from an option that has one item for each row."""
     if keep is None:
         return option
     if not is_remote(option):
@@ -146,7 +147,7 @@ def _kept(program: Program, option: Any, frame: Any, keep: Any) -> Any:
 
 
 def _frame(program: Program, data: Any) -> Any:
-    """Data as a pointer to a frame of pandas."""
+    """Convert `data` to a pointer to a pandas frame; local frames are placed at the owner."""
     if not is_remote(data):
         if not hasattr(data, "columns"):
             raise OperationRefused(f"data is a pointer to a frame, not a {type(data).__name__}")
@@ -159,16 +160,16 @@ def _frame(program: Program, data: Any) -> Any:
 
 
 class FormulaMatrices:
-    """patsy's `dmatrices` and `dmatrix`, of a pointer to a frame."""
+    """`dmatrices` and `dmatrix` of patsy, for a pointer to a frame."""
 
     def __init__(self, name: str, remote_session: RemoteSession) -> None:
         self._name = name
         self._remote_session = remote_session
 
     def __call__(self, formula: str, data: Any, **options: Any) -> Any:
-        """Pointers to frames, both sides or the right one: `return_type="dataframe"`.
+        """Return pointers to frames (`return_type="dataframe"`): both sides, or the right one for `dmatrix`.
 
-        Raises: as FormulaModels.__call__.
+        Raises like FormulaModels.__call__.
         """
         program = self._remote_session.program()
         caller = sys._getframe(1)
@@ -190,8 +191,9 @@ class FormulaMatrices:
 
 
 class OfFormula(Asked, Remote):
-    """A pointer to a model that a formula has made, or to its results. It brings other data into the form of
-    the formula before the model sees them.
+    """A pointer to a model that was made by a formula, or to its results.
+
+    New data for `predict` is transformed by the formula before the model gets it.
     """
 
     __slots__ = ("_design", "_pointer")
@@ -221,7 +223,7 @@ class OfFormula(Asked, Remote):
         return found
 
     def _of_data(self, found: Any, exog: Any, *arguments: Any, **options: Any) -> Any:
-        """What a method makes of a frame, by the formula; rows in which something is missing are missing."""
+        """Call a method on a frame transformed by the formula; rows with missing values give missing ones."""
         if exog is None or not options.pop("transform", True):
             return found(exog, *arguments, **options) if exog is not None else found(*arguments, **options)
         program = self._program
@@ -236,7 +238,7 @@ class OfFormula(Asked, Remote):
         return made.reindex(frame.index) if reindexed else made
 
     def _hypotheses(self, given: Any) -> Any:
-        """Texts as a matrix and its right side; anything else as it is."""
+        """Convert hypotheses given as texts to a matrix and its right side; return others unchanged."""
         texts = given if isinstance(given, list) else [given]
         if not texts or not all(isinstance(text, str) for text in texts):
             return given

@@ -1,7 +1,7 @@
-"""A library as if it were at the owner's: `pd = duet.remote(pandas)`, then `pd.concat([a, b])` on pointers.
+"""Libraries whose functions take pointers: `pd = duet.remote(pandas)`, then `pd.concat([a, b])`.
 
-Only what has no protocol for foreign objects needs it: NumPy's and torch's functions take pointers
-themselves.
+Functions of NumPy and torch take pointers themselves, by `__array_function__` and `__torch_function__`. Other
+libraries have no such protocol and need this wrapper.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from duetlink.duet.asking.pointers.formula_model import FormulaMatrices, Formula
 from duetlink.duet.asking.pointers.remote_session import RemoteSession
 from duetlink.errors import OperationRefused
 
-_HARMLESS = (int, float, complex, str, type(None))  # what they are is no data
+_HARMLESS = (int, float, complex, str, type(None))  # constants of a module, such as math.pi, are no data
 
 
 class Unlisted:
-    """What a library has and no list names: it may be imported, and what is done with it raises."""
+    """An object of a library that is in no allow-list. It can be named; using it raises OperationRefused."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -44,7 +44,7 @@ class Unlisted:
 
 
 class RemoteLibrary:
-    """The functions and classes of a module, or of an object in it, that may be called on private data."""
+    """A module, or an object in it, whose functions and classes may be called on private data."""
 
     def __init__(self, module: Any, remote_session: RemoteSession, name: str = "") -> None:
         self._module = module
@@ -64,12 +64,12 @@ class RemoteLibrary:
         allowed = self._remote_session.allowed
         within = f"{self._name}.{name}"
         if callable(found) and allowed.name_of(plain := inspect.unwrap(found)) == within:
-            found = plain  # torch wraps some of its own when an optimiser is used for the first time
+            found = plain  # torch wraps some of its functions when an optimiser is first used
         if allowed.constant_name(found) is not None and allowed.names(type(found)):
             return RemoteConstant(found, self._remote_session)
         if allowed.name_of(found) is not None:
             return RemoteFunction(found, self._remote_session)
-        if allowed.has_members(within):  # a distribution, of which functions are listed
+        if allowed.has_members(within):  # such as a distribution, whose methods are in a list
             return RemoteLibrary(found, self._remote_session, within)
         if allowed.constant_name(found) is not None or isinstance(found, _HARMLESS):
             return found
@@ -91,9 +91,7 @@ class RemoteLibrary:
 
 
 class RemoteConstant:
-    """An object of a library, such as the distribution `scipy.stats.norm`, whose methods are called at the
-    owner.
-    """
+    """An object of a library, such as `scipy.stats.norm`, whose methods are called at the owner."""
 
     def __init__(self, constant: Any, remote_session: RemoteSession) -> None:
         self._constant = constant
@@ -133,7 +131,7 @@ class RemoteConstant:
 
 
 class RemoteFunction:
-    """A function or class of a library, to be called at the owner."""
+    """A function or class of a library; calling it records the call."""
 
     def __init__(self, function: Any, remote_session: RemoteSession) -> None:
         self._function = function
@@ -146,7 +144,7 @@ class RemoteFunction:
         return program.call(name, self._function, arguments, keywords)
 
     def __getattr__(self, name: str) -> RemoteFunction | FormulaModels | Unlisted:
-        """A function of a class, such as `pandas.MultiIndex.from_tuples`."""
+        """Return a function of a class, such as `pandas.MultiIndex.from_tuples`."""
         if name.startswith("_"):
             raise AttributeError(name)
         found = getattr(self._function, name)

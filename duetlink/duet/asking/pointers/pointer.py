@@ -1,4 +1,4 @@
-"""What one holds of an object that the peer shares or has given."""
+"""Pointers to objects that the peer shares, and objects that the peer has given."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_MOCK = 300  # characters of a mock that is no frame: some lines
 
 
 class Described:
-    """An object of the store: its description without its content."""
+    """The description of an object in the store: name, type and size, without its content."""
 
     def __init__(self, info: AssetInfo) -> None:
         self._info = info
@@ -36,22 +36,22 @@ class Described:
 
     @property
     def revision(self) -> int:
-        """1 when first shared under this name, one more each time it is shared again."""
+        """The revision: 1 when first shared under this name, one more each time it is shared again."""
         return self._info.revision
 
     @property
     def kind(self) -> str:
-        """The type, e.g. `pandas.DataFrame`."""
+        """The type, such as `pandas.DataFrame`."""
         return self._info.kind
 
     @property
     def detail(self) -> str:
-        """Shape and dtype in words, e.g. `569 rows × 31 columns`."""
+        """Shape and dtype in words, such as `569 rows × 31 columns`."""
         return self._info.detail
 
     @property
     def size_bytes(self) -> int:
-        """The bytes that move when it is fetched."""
+        """The size of the encoded object in bytes, before compression."""
         return self._info.size_bytes
 
     @property
@@ -60,7 +60,7 @@ class Described:
 
     @property
     def lossy(self) -> str:
-        """How its arrays were allowed to change on their way, and how far; empty: they are as they were."""
+        """The permitted loss of its arrays in transit, in words; empty if they arrive unchanged."""
         return self._info.lossy
 
     @property
@@ -69,14 +69,12 @@ class Described:
 
     @property
     def budget(self) -> str:
-        """What may be spent on private statistics of it, and what is left, in words; empty: there is no
-        budget.
-        """
+        """The budget for private statistics of it and what is left, in words; empty if it has none."""
         return self._info.budget
 
     @property
     def mock_words(self) -> str:
-        """How the harmless twin that works in its place was made; empty: there is none."""
+        """The way in which its mock was made, in words; empty if it has no mock."""
         return self._info.mock
 
     def __repr__(self) -> str:
@@ -103,18 +101,18 @@ class Described:
 
 
 if TYPE_CHECKING:
-    # to a type checker a pointer may stand wherever an array, a frame or a tensor does
+    # a type checker accepts a pointer wherever it accepts an array, a frame or a tensor
     _Anything = Any
 else:
     _Anything = object
 
 
 class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
-    """A handle on an object that the peer shares. It holds no content; `get` asks for it.
+    """A pointer to an object that the peer shares. It holds no content; `get` requests it.
 
-    Where its owner gives a mock, it behaves like the object: operators, NumPy's and torch's functions,
-    methods and attributes work on the mock at once, and are recorded; what they return are pointers to
-    results, which `get` asks for as well.
+    If the owner gives a mock, the pointer behaves like the object. Operators, functions of NumPy and torch,
+    methods and attributes work on the mock at once and are recorded. They return pointers to results, whose
+    `get` requests the real result.
     """
 
     def __init__(
@@ -128,8 +126,10 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
 
     @property
     def duet(self) -> Described:
-        """What its owner says of it: name, kind, detail and the rest, whatever its columns are called. The
-        same names of the pointer itself are columns, where it has such ones.
+        """The description of the object: name, kind, detail and so on.
+
+        The pointer has the same properties, but there a column of such a name comes first: `pointer.name` is
+        the column `name` if there is one.
         """
         return Described(self._info)
 
@@ -191,11 +191,12 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
         return f"{harmless(self._info.name)!r} at the owner"
 
     def request(self, reason: str = "", *, expires_s: float | None = None) -> PendingRequest:
-        """Ask the owner for the object and return at once. Awaitable; see PendingRequest. After `expires_s`
-        the owner can no longer say yes.
+        """Ask the owner for the object and return at once. Awaitable; see PendingRequest.
+
+        After `expires_s` seconds the owner can no longer approve.
 
         Raises:
-            OperationRefused: labels that this side has of a mock were given a name.
+            OperationRefused: labels of a mock were renamed on this side, which the owner would not have.
         """
         if self._info.mock:
             self._remote_session.program().echoes.check_lent()
@@ -205,16 +206,15 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
     def get(self, *key: Any, reason: str = "", timeout_s: float | None = None, **more: Any) -> Any:
         """Ask the owner for the object, wait for the answer, and return a copy of it.
 
-        With a key it is the object's own `get`, as of a frame or a series, and asks nobody.
+        With a key, it is the `get` of the object itself (a frame or a series), and nothing is requested.
 
-        `timeout_s` bounds the whole call: the wait for the answer and the transfer. When it is over, or where
-        the call is interrupted, the request is withdrawn or the transfer cancelled. The object stays at the
-        owner.
+        `timeout_s` bounds the whole call: the wait for the answer and the transfer. A timeout or an interrupt
+        withdraws the request or cancels the transfer. The owner keeps the object.
 
         Raises:
-            RequestDenied: the owner said no; `.reason` has the owner's words.
-            RequestTimeout: no answer within `timeout_s`, or it had not arrived by then.
-            AssetNotFound, AssetChanged: it is no longer shared, or is another revision now.
+            RequestDenied: the owner denied the request; `.reason` has the owner's words.
+            RequestTimeout: the answer or the object did not arrive within `timeout_s`.
+            AssetNotFound, AssetChanged: it is no longer shared, or another revision is.
             TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
         """
         if key or more:
@@ -223,7 +223,7 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
 
 
 def _or_column(name: str, described: property) -> property:
-    """A property of `Described`, unless the object has a column of that name."""
+    """Make a property that reads the column of that name if there is one, else the description."""
 
     def read(self: Pointer) -> Any:
         return self[name] if self._info.mock and name in self._columns() else described.fget(self)  # type: ignore[misc]
@@ -241,19 +241,19 @@ def _columns_table(title: str, columns: list[Column]) -> Table:
 
 
 def _next_step(info: AssetInfo) -> str:
-    """What one does with a pointer, for whoever sees one for the first time."""
+    """Return a line of HTML that tells new users what to do with a pointer."""
     asks = "<code>.get(reason=…)</code> asks the owner for it"
     works = "; operations work on the mock at once, and on the real object at the owner" if info.mock else ""
     return f"<div><i>{asks}{works}</i></div>"
 
 
 class ReceivedObject(Described):
-    """An object that the peer gave with `send`; it is here already."""
+    """An object that the peer has given with `send`. Its content is on this side."""
 
     def __init__(self, received: Received) -> None:
         super().__init__(received.info)
         self._value = received.value
 
     def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
-        """The object itself; the same each time. It asks nobody, so both arguments have no effect."""
+        """Return the object, the same one each time. Both arguments are ignored: nothing is requested."""
         return self._value

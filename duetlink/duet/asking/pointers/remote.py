@@ -1,8 +1,7 @@
-"""A pointer that behaves like the object it points to: what is done to it happens to its mock, and is
-recorded.
+"""Pointers that behave like the object they point to: each operation runs on the mock and is recorded.
 
-Python's own protocols do the work: operators, `__array_ufunc__` and `__array_function__` of NumPy,
-`__torch_function__`, and the forwarding of attributes that are in the allow-lists.
+This uses Python's own protocols: operators, `__array_ufunc__` and `__array_function__` of NumPy,
+`__torch_function__`, and `__getattr__` for the methods and attributes in the allow-lists.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ T = TypeVar("T")
 
 
 class Remote:
-    """What pointers to assets and to results have in common. The mock is never the real thing."""
+    """Base class of pointers to assets and to results. It holds a mock, never the real object."""
 
     __slots__ = ()
     _is_remote: ClassVar[bool] = True
-    __pandas_priority__: ClassVar[int] = 5000  # pandas' objects leave operators to what stands above 4000
+    __pandas_priority__: ClassVar[int] = 5000  # above 4000 pandas leaves operators to the other operand
     _state: tuple[Program, Any, int]  # its mock, and its id in the program
     _hidden: int  # which of its sizes depend on the data: compute/operations/sizes/mask.py
 
@@ -58,19 +57,19 @@ class Remote:
 
     @property
     def mock(self) -> Any:
-        """The harmless twin: everything that is shown of this pointer comes from it."""
+        """The made-up stand-in. Everything that this pointer shows comes from it."""
         program, mock, id_ = self._state
         program.echoes.hand_out(mock, id_)
         return mock
 
     def prep(self, spec: PrepSpec) -> Any:
-        """This frame, prepared at its owner as `spec` says (a `duetlink.Prep`); a pointer to the new frame.
+        """Prepare this frame at its owner as `spec` (a `duetlink.Prep`) says; return a pointer to the result.
 
-        With a split it has the column `train`. The mock is prepared here, by the same code.
+        With a split, the result has a column `train`. The mock is prepared here by the same code.
 
         Raises:
             OperationRefused: this is no frame of pandas or polars, or `spec` is no preparation.
-            PrepError: the mock is not as the preparation needs it.
+            PrepError: the preparation does not fit the mock.
         """
         if not isinstance(spec, PrepSpec):
             raise OperationRefused(f"a frame is prepared by a duetlink.Prep, not by a {type(spec).__name__}")
@@ -78,7 +77,7 @@ class Remote:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[Self]:
-        """The class, for `isinstance`. Polars and pandas' `equals` ask so as well."""
+        """The class, for `isinstance`. Raises PrivateValue for Polars and `equals` of pandas."""
         if mock_used.is_told_apart():
             mock_used.refuse_class(self._title(), self._program.allowed)
         return type(self)
@@ -87,7 +86,7 @@ class Remote:
 
     def __getattr__(self, name: str) -> Any:
         if name == "__dataframe__" and hasattr(self._mock, "columns"):
-            # by which libraries that draw ask for all of a foreign frame
+            # plotting libraries use this protocol to read a whole foreign frame
             raise PrivateValue(
                 f"a library asked for the data of {self._title()}: give it the mock, .mock, or "
                 "what .get(reason=…) brings"
@@ -125,7 +124,7 @@ class Remote:
             return sizes.metadata(self, name)
         if effect is not None:
             value, operation = finished(getattr(mock, name)), f"@{name}"
-            if value is None and is_tensor(mock):  # it has no gradient yet
+            if value is None and is_tensor(mock):  # `.grad` before the first backward()
                 return None
             hidden = hidden_after(operation, (self,), {}, (mock,), value, program.allowed)
             made = program.made(operation, [f"[{self._id}]"], {}, value, hidden)
@@ -155,11 +154,11 @@ class Remote:
         return sorted({*object.__dir__(self), *listed, *methods_of(self._mock), *columns})
 
     def _ipython_key_completions_(self) -> list[str]:
-        """What IPython offers between the brackets of `frame[…]`."""
+        """Return the completions that IPython offers inside `frame[…]`."""
         return self._columns()
 
     def _columns(self) -> list[str]:
-        """The columns of a frame or of its groups; none where they depend on the data."""
+        """Return the column names of a frame or of its groups; none if they depend on the data."""
         if self._hidden & (COLUMNS | NAMES):
             return []
         mock = self._mock
@@ -180,7 +179,7 @@ class Remote:
         program.drop_arguments()
 
     if TYPE_CHECKING:
-        # made below, for all operators alike
+        # defined in a loop at the end of this module
         def __add__(self, other: Any) -> Any: ...
         def __radd__(self, other: Any) -> Any: ...
         def __sub__(self, other: Any) -> Any: ...
@@ -219,7 +218,7 @@ class Remote:
         def __abs__(self) -> Any: ...
         def __round__(self, digits: int | None = None) -> Any: ...
 
-    # -- what Python asks of a container ---------------------------------------------------------------------
+    # -- containers and plain values -------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
         if callable(key) or type(key) is tuple:
@@ -254,7 +253,7 @@ class Remote:
         kind = type(self._mock)
         if self._program.allowed.method(kind, "__call__") in (None, LOCAL):
             mock_used.check_asked(self._title(), self._program.allowed)
-            # at once: what it makes could be written to, and would be lost at the owner
+            # refused at once: the result could be written to, and the owner would not see that
             raise OperationRefused(f"a {kind.__name__} may not be called at the owner; use its items, x[…]")
         return _Method(self, "__call__")(*arguments, **keywords)
 
@@ -274,7 +273,7 @@ class Remote:
         self._refuse("an index")
 
     def _drawn(self, make: Callable[[Any], T], what: str) -> T:
-        """The mock's value, with a warning, for a library that draws; nothing else gets one."""
+        """Return the mock's value with a warning if a plotting library asks; raise for any other caller."""
         if not mock_used.is_for_a_drawing():
             self._refuse(what)
         mock_used.hand_out(self._title(), self._program.allowed)
@@ -287,7 +286,7 @@ class Remote:
         return self._program.call("builtins.divmod", divmod, (other, self), {})
 
     def _look_up(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """The object's own `.get(key)`, which has the name of ours."""
+        """Call the object's own `.get(key)` (of a dict or frame) instead of requesting the object."""
         mock = self._mock
         if self._program.allowed.method(type(mock), "get") is None:
             raise TypeError(
@@ -303,7 +302,7 @@ class Remote:
         return _Method(self, "get")(*arguments, **keywords)
 
     def _private_hash(self: object) -> int:
-        """Sets, dicts and counters look values up by their hash, and would take a pointer for a value."""
+        """Raise PrivateValue: sets, dicts and counters would look up the pointer instead of its value."""
         assert isinstance(self, Remote)
         mock_used.warn_hashed(self._title())
         raise PrivateValue(
@@ -312,7 +311,7 @@ class Remote:
         )
 
     def _check_own(self) -> None:
-        """Raise OperationRefused where this may not be changed."""
+        """Raise OperationRefused if the object may not be changed; results may."""
 
     def __format__(self, specification: str) -> str:
         if specification:
@@ -405,7 +404,7 @@ class Result(Asked, Remote):
     """A pointer to what an operation has made at the owner."""
 
     __slots__ = ("__weakref__", "_hidden", "_state", "_table")
-    _table: Remote  # of what `.loc` or `.iloc` has made: the frame or series that it looks into
+    _table: Remote  # set on the results of `.loc` and `.iloc`: the frame or series that they index
 
     def __init__(self, program: Program, mock: Any, id_: int) -> None:
         object.__setattr__(self, "_state", (program, mock, id_))
@@ -420,7 +419,7 @@ class Result(Asked, Remote):
 
 
 class _Method:
-    """A method of something private, to be called."""
+    """A bound method of a private object; calling it records a step."""
 
     __slots__ = ("_name", "_remote")
 
@@ -437,7 +436,7 @@ class _Method:
                 (self._remote, *arguments),
                 keywords,
             )
-        except OperationRefused:  # of an inner step of a library, it says nothing to whoever has called that
+        except OperationRefused:  # if a library made the call, the message has to name the library's function
             mock_used.check_asked(self._remote._title(), program.allowed)
             raise
 
@@ -462,8 +461,9 @@ _put_hidden = Result.__dict__["_hidden"].__set__
 def _binary(
     name: str, function: Callable[[Any, Any], Any], *, swapped: bool = False
 ) -> Callable[[Any, Any], Any]:
-    """An operator. This is the way that a loop over plain operations takes, so nothing of it calls anything
-    else that it need not.
+    """Make the method for a binary operator.
+
+    This is the fast path for loops over plain operations: it avoids every call that it can.
     """
     operation = f"operator.{name}"
     by_item = name != "matmul"
@@ -473,18 +473,18 @@ def _binary(
         program, mine, id_ = self._state
         hidden = self._hidden
         kind = type(other)
-        if type(self) is not Result and is_tensor(mine):  # an asset: settings of torch count
+        if type(self) is not Result and is_tensor(mine):  # an asset; torch's settings have to be recorded
             return program.call(operation, function, (other, self) if swapped else (self, other), {})
         if kind is float:
             theirs, text = other, FLOATS.get(other) or write_float(other)
         elif kind is int:
             theirs, text = other, other
         elif (
-            by_item  # and no rows are matched by their labels
+            by_item
             and hasattr(kind, "_is_remote")
             and other._program is program
-            and other._mock is not other  # as that of a tensor is
-            and not hasattr(mine, "index")
+            and other._mock is not other  # a tensor pointer is its own mock
+            and not hasattr(mine, "index")  # pandas matches rows by their labels
         ):
             theirs, text = other._mock, f"[{other._id}]"
             if theirs_hidden := other._hidden:
@@ -520,7 +520,7 @@ def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _in_place(name: str) -> Callable[[Any, Any], Any]:
-    """`x += y`: an array, frame or tensor stays the same object; of anything else there is a new one."""
+    """Make the method for `x += y`: an array, frame or tensor is changed in place, others are replaced."""
     operation, function = f"operator.i{name}", getattr(operator, f"i{name}")
 
     def operate(self: Remote, other: Any) -> Any:

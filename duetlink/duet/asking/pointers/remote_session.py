@@ -1,6 +1,4 @@
-"""The scientist's side of remote work: the program that is recorded, the mocks that are here, what becomes a
-pointer.
-"""
+"""The session of one duet that pointers work with: its program, its mocks, and its checks on mocks."""
 
 from __future__ import annotations
 
@@ -34,15 +32,15 @@ from duetlink.errors import DuetError, LinkClosed, NoMock, UnsupportedValue
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
 
-MOST_MOCK_BYTES = 256 * 1024 * 1024  # of one asset
-GLANCE_S = 2.0  # nobody waits longer for a line that is printed
-_MOST_GLANCES = 20  # of a store with more assets, the first ones show their columns
-_MOST_PARTS = 5  # that are named where the whole cannot travel
-_MODULES = {"python": "builtins"}  # of a list, where its name is another
+MOST_MOCK_BYTES = 256 * 1024 * 1024  # of one mock
+GLANCE_S = 2.0  # printing a pointer waits this long for a mock at most
+_MOST_GLANCES = 20  # assets of a store whose columns are shown
+_MOST_PARTS = 5  # parts that the error names if the whole cannot travel
+_MODULES = {"python": "builtins"}  # allow-lists whose name is not that of their module
 
 
 class RemoteSession:
-    """Where pointers of one duet get what they work with. Any thread, if not said otherwise."""
+    """The program, the mocks and the checks of one duet. Any thread may call, if not said otherwise."""
 
     def __init__(self, catalogue: Catalogue, asking: Asking, settings: Settings) -> None:
         self._catalogue = catalogue
@@ -58,19 +56,21 @@ class RemoteSession:
         self._lock = threading.Lock()
 
     def use(self, thread: LoopThread) -> None:
-        """The thread on which the duet's loop runs."""
+        """Set the thread that runs the duet's loop."""
         self._thread = thread
 
     def try_first(self, decoding: Decoding) -> None:
-        """Decode no mock here that a process of its own has not survived: this side has something to lose,
-        and may have been shown the mock without asking for it.
+        """Decode each mock in a separate process first, and here only if that process survives.
+
+        The owner's side calls this: it has data to protect, and shows mocks of the peer that it did not ask
+        for.
         """
         self._decoding = decoding
 
     # -- on the loop thread ----------------------------------------------------------------------------------
 
     def successor(self, asking: Asking) -> RemoteSession:
-        """With another peer: what is here of this one's objects is not of the other's."""
+        """Return an empty session for another peer, whose objects are others."""
         remote_session = RemoteSession(self._catalogue, asking, self._settings)
         remote_session._thread, remote_session._decoding = self._thread, self._decoding
         return remote_session
@@ -80,12 +80,12 @@ class RemoteSession:
         self.revisions.attach()
 
     def detach(self) -> None:
-        """The link has closed, and `asking` knows why: record nothing more."""
+        """End the recording because the link has closed; operations then raise the reason."""
         if self._program is not None:
             self._program.end(self._asking.check_open)
 
     async def close(self) -> None:
-        """Let go of all mocks."""
+        """End the checks, and release all mocks."""
         await self.rehearsals.close()
         if self._program is not None and self._program.agreement is not None:
             await self._program.agreement.close()
@@ -94,7 +94,7 @@ class RemoteSession:
     # -- from any thread -------------------------------------------------------------------------------------
 
     def program(self) -> Program:
-        """The one that is recorded. Raises LinkClosed."""
+        """Return the program of this duet; the first call creates it. Raises LinkClosed."""
         program = self._program
         if program is not None and not program.ended:
             return program
@@ -113,7 +113,7 @@ class RemoteSession:
             return self._program
 
     def load(self) -> None:
-        """Have the lists of all libraries that are imported here by now."""
+        """Load the allow-lists of all libraries that are imported by now."""
         for library in libraries():
             if _MODULES.get(library, library) in sys.modules:
                 self.allowed.load(library)
@@ -121,12 +121,12 @@ class RemoteSession:
             _equip(self._program)
 
     def mock(self, info: AssetInfo) -> Any:
-        """The mock of an asset of the peer's, fetched when it is wanted for the first time.
+        """Return the mock of an asset of the peer; the first call fetches it.
 
         Raises:
             NoMock: the owner has given none.
-            AssetNotFound, AssetChanged, LinkClosed, TransferFailed.
-            MalformedValue, LimitExceeded, ValueRefused: it is not what this side decodes.
+            AssetNotFound, AssetChanged, LinkClosed, TransferFailed: it could not be fetched.
+            MalformedValue, LimitExceeded, ValueRefused: this side does not decode it.
         """
         self._asking.check_open()
         revision = self.revisions.of(info)
@@ -142,8 +142,9 @@ class RemoteSession:
         return revision.mock[0]
 
     def glance(self, infos: Sequence[AssetInfo]) -> list[Any]:
-        """The mocks of these assets, to be shown; None for one that there is not, or that is not here within
-        GLANCE_S. Raises nothing.
+        """Return the mocks of these assets for display.
+
+        A mock that does not exist or does not arrive within GLANCE_S is None. Raises no DuetError.
         """
         missing = [info for info in infos if info.mock and self.here(info) is None]
         if missing and self._thread is not None:
@@ -154,16 +155,16 @@ class RemoteSession:
                     if body is not None:
                         self._keep(self.revisions.of(info), body)
             except DuetError:
-                pass  # what is shown goes without
+                pass  # the display has no mocks then
         return [self.here(info) for info in infos]
 
     def here(self, info: AssetInfo) -> Any:
-        """The mock of an asset, if it has been fetched before; else None."""
+        """Return the mock of an asset if it was fetched before, else None."""
         revision = self.revisions.get(info)
         return revision.mock[0] if revision is not None and revision.mock is not None else None
 
     async def _fetched(self, info: AssetInfo) -> memoryview:
-        """The mock of an asset as bytes that may be decoded here."""
+        """Fetch a mock as bytes that are safe to decode here."""
         body = await self._catalogue.fetch_mock(info, MOST_MOCK_BYTES)
         if self._decoding is not None:
             await self._decoding.check(body, MOST_MOCK_BYTES)
@@ -194,7 +195,7 @@ class RemoteSession:
         return mock
 
     def _expect(self) -> None:
-        """Somebody works with mocks, and may soon ask for what comes of it."""
+        """Prepare for a check on the mocks: the user works with mocks, and may soon request a result."""
         if self._thread is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._thread.loop.call_soon_threadsafe(self.rehearsals.expect)
@@ -204,15 +205,17 @@ class RemoteSession:
             program.forget_asset(*key)
 
     def hidden(self, info: AssetInfo) -> int:
-        """The mask of the sizes of an asset: those of its mock that its description does not confirm."""
+        """Return the mask of an asset's private sizes: those that its description does not confirm."""
         revision = self.revisions.of(info)
         if revision.hidden is None:
             revision.hidden = hidden_of_asset(self.mock(info), info.detail, info.size_bytes)
         return revision.hidden
 
     def shown(self, remote: Remote, program: Canonical) -> ShownResult | None:
-        """What this session shows of a result, to be compared with what its program makes alone; None where
-        there is nothing to be found out, since nothing was cut out of what is recorded, or no way to.
+        """Return the session's mock of a result, for a comparison with a separate run of its program.
+
+        None if the program contains every recorded step, so that both are the same by construction, or if no
+        comparison is possible.
         """
         recorded = remote._program
         if recorded.has_stand_ins or not recorded.holds_more_than(program):
@@ -220,7 +223,7 @@ class RemoteSession:
         return self.rehearsals.shown(program, remote._mock, sizes_are_fixed=remote._hidden == PUBLIC)
 
     def connected(self) -> tuple[LoopThread, Asking]:
-        """What requests are made by."""
+        """Return the loop thread and the sender of requests."""
         assert self._thread is not None
         return self._thread, self._asking
 
@@ -244,7 +247,10 @@ class RemoteSession:
 
 
 def _check_travels(mock: Any, allowed: Allowed) -> None:
-    """Raises UnsupportedValue: what a mock stands for is no value, so that nobody needs to run anything."""
+    """Raise UnsupportedValue if the mock cannot travel: the real result could not either.
+
+    The message names up to 5 parts that can. This saves a request that is bound to fail.
+    """
     try:
         values.summarise(plain(mock))
     except UnsupportedValue as error:
@@ -257,19 +263,19 @@ def _check_travels(mock: Any, allowed: Allowed) -> None:
 
 
 def _parts(mock: Any, allowed: Allowed) -> list[str]:
-    """Some parts of `mock` that can travel, as they are written."""
+    """Return expressions for parts of `mock` that can travel, such as `x['a']` or `x.coef_`."""
     kind, found = type(mock), []
     if isinstance(mock, dict):
-        ways = ((f"x[{key!r}]", partial(mock.get, key)) for key in mock if isinstance(key, str))
+        candidates = ((f"x[{key!r}]", partial(mock.get, key)) for key in mock if isinstance(key, str))
     else:
         names = (name for name in allowed.names(kind) if allowed.attribute(kind, name) == OTHER)
-        ways = ((f"x.{name}", partial(getattr, mock, name)) for name in names)
-    for written, look in ways:
-        with contextlib.suppress(Exception):  # of a library that is asked what it holds
-            part = look()
+        candidates = ((f"x.{name}", partial(getattr, mock, name)) for name in names)
+    for expression, read in candidates:
+        with contextlib.suppress(Exception):  # a library's attribute may raise anything
+            part = read()
             if part is not None:
                 values.summarise(plain(part))
-                found.append(written)
+                found.append(expression)
         if len(found) == _MOST_PARTS:
             return found
     texts = [f"x.{name}()" for name in ("as_text", "summary") if allowed.method(kind, name) is not None]
@@ -277,7 +283,7 @@ def _parts(mock: Any, allowed: Allowed) -> list[str]:
 
 
 def _equip(program: Program) -> None:
-    """Let a program know what the libraries that are imported by now need."""
+    """Register the pointer types and argument readers of the libraries that are imported by now."""
     if "torch" in sys.modules:
         from duetlink.duet.asking.pointers.tensor import make_tensors
 

@@ -1,8 +1,7 @@
-"""A pointer to a tensor is a tensor: its memory is the mock's, so that modules, losses and optimisers take
-it.
+"""Pointers to torch tensors. They are tensors themselves, so modules, losses and optimisers accept them.
 
-Each operation of torch on it comes by `torch_function`, which does it with the mocks and records it. Autograd
-works on the mocks here, and on the real tensors at the owner.
+The memory of such a tensor is that of its mock. torch passes each operation on it to `torch_function`, which
+runs it on the mocks and records it. Autograd works on the mocks here, and on the real tensors at the owner.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _VALUES = frozenset(
 
 
 class TensorPointer(Asked, torch.Tensor):
-    """A tensor at the owner. All that can be seen of it here is its mock."""
+    """A pointer to a tensor at the owner. On this side only its mock can be seen."""
 
     _is_remote: ClassVar[bool] = True
     _program: Program
@@ -64,7 +63,7 @@ class TensorPointer(Asked, torch.Tensor):
 
     @property
     def mock(self) -> torch.Tensor:
-        """The harmless twin, as a plain tensor."""
+        """The made-up stand-in, as a plain tensor."""
         with AsMocks():
             mock = torch.Tensor.as_subclass(self.detach(), torch.Tensor)
             self._program.echoes.hand_out(mock, self._id)
@@ -91,7 +90,7 @@ class TensorPointer(Asked, torch.Tensor):
         raise TypeError("get() of a tensor takes no key: .get(reason=…) asks for all of it")
 
     def as_subclass(self, cls: Any) -> NoReturn:
-        """Refused: it would be the mock as a plain tensor."""
+        """Raise PrivateValue: the result would be the mock as a plain tensor."""
         raise PrivateValue("a tensor at the owner is no plain tensor here; its mock is: .mock")
 
     def _title(self) -> str:
@@ -116,7 +115,12 @@ class TensorPointer(Asked, torch.Tensor):
 
 
 def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
-    """Do a function of torch with the mocks, and record it."""
+    """Call a function of torch with the mocks, record it, and return pointers to the result.
+
+    Raises:
+        OperationRefused: the function is in no list, or is used in a way that the owner could not repeat.
+        PrivateValue: it asks for a plain value or a private size.
+    """
     if function in (torch._has_compatible_shallow_copy_type, _SET_DATA):  # Module.to, .cpu, .float, …
         return _conversion(function, *arguments)
     function, arguments, keywords = _in_other_words(function, arguments, keywords)
@@ -141,24 +145,24 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
             transforms.refuse_code_in_backward(called)
         if name is None:
             raise OperationRefused(f"torch's {called} is in no list of what may be done with private data")
-        told = sizes.of_tensor(name, arguments, keywords)
-        if told is not None:
-            return told
+        answer = sizes.of_tensor(name, arguments, keywords)
+        if answer is not None:
+            return answer
         with AsMocks():
             return function(
                 *map(mock_of, arguments), **{key: mock_of(item) for key, item in keywords.items()}
             )
     if not torch.is_grad_enabled():
         transforms.refuse_within_function()
-    elif name.startswith("torch.nn.init."):  # they write to what gathers gradients, as under no_grad
+    elif name.startswith("torch.nn.init."):  # these write to leaves that require gradients, under no_grad
         with torch.no_grad():
             return torch_function(function, arguments, keywords)
     transforms.refuse_within()
     out = keywords.get("out")
-    if is_remote(out):  # two steps: what changes its argument is in a list of its own
+    if is_remote(out):  # recorded as two steps, the second of which is the listed in-place operation copy_
         made = torch_function(function, arguments, {k: v for k, v in keywords.items() if k != "out"})
         return torch_function(torch.Tensor.copy_, (out, made), {})
-    if keywords.get("inplace") is True:  # of a layer: what it makes goes into what it was given
+    if keywords.get("inplace") is True:  # a layer with inplace=True: its result is copied into its input
         target = arguments[0] if arguments else keywords["input"]
         given = {key: item for key, item in keywords.items() if key not in ("inplace", "input")}
         made = torch_function(function, (target.clone(), *arguments[1:]), given)
@@ -182,11 +186,13 @@ _SET_DATA = vars(torch._C.TensorBase)["data"].__set__
 
 
 def _conversion(function: Any, old: torch.Tensor, new: torch.Tensor) -> bool | None:
-    """How `Module.to` asks whether a parameter may take over what was converted, and has it taken over. One
-    that stays as it is does so.
+    """Answer the two calls by which `Module.to` replaces the memory of a parameter.
+
+    torch first asks whether the converted tensor fits, then sets `parameter.data`. Both succeed if the tensor
+    is unchanged.
 
     Raises:
-        OperationRefused: it would become another, which optimisers and the owner know by its old one.
+        OperationRefused: the parameter would get other memory, while optimisers and the owner keep the old.
     """
     if old is not new:
         raise OperationRefused(
@@ -197,8 +203,11 @@ def _conversion(function: Any, old: torch.Tensor, new: torch.Tensor) -> bool | N
 
 
 def _in_other_words(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, Any]:
-    """A call as the lists have it: `where` of a condition alone, and `type` with a type of items."""
-    if "tensor" in keywords and function.__module__ == "torch.nn.init":  # as these hand themselves on
+    """Rewrite a call to the form that the allow-lists know.
+
+    `where(condition)` becomes `nonzero`, and `x.type(dtype)` becomes `x.to(dtype)`.
+    """
+    if "tensor" in keywords and function.__module__ == "torch.nn.init":  # they pass `tensor` by its name
         given = {name: value for name, value in keywords.items() if name != "tensor" and value is not None}
         return function, (keywords["tensor"],), given
     if function in (torch.where, torch.Tensor.where) and len(arguments) == 1 and not keywords:
@@ -224,7 +233,7 @@ def _program_of(arguments: Any) -> Program:
 
 
 def make_tensors(program: Program) -> None:
-    """Let a program's tensors be pointers of this kind."""
+    """Make `program` wrap its tensors in TensorPointer."""
 
     def make(mock: torch.Tensor, id_: int, hidden: int) -> TensorPointer:
         return TensorPointer._of(program, mock, id_, hidden)
@@ -234,11 +243,11 @@ def make_tensors(program: Program) -> None:
 
 
 def place_module(program: Program, module: torch.nn.Module) -> torch.nn.Module:
-    """Let the parameters and buffers of `module` be at the owner from here on; returns it.
+    """Move the parameters and buffers of `module` to the owner, in place, and return the module.
 
-    Its `forward` runs here, on mocks, and each of its operations is recorded: no code is sent. A parameter
-    that two layers share stays one, and so does one that another module has brought along before. Whoever has
-    taken a parameter out of the module by then, as an optimiser does, has a `MovedParameter` from now on.
+    Its `forward` still runs here, on mocks, and each of its operations is recorded: no code is sent. A
+    parameter that two layers share stays shared, also with a module that was placed before. References to the
+    old parameters, such as those of an optimiser made before, become `MovedParameter`.
     """
     placed: dict[torch.Tensor, TensorPointer] = {}  # by identity, as tensors are hashed
 
@@ -262,8 +271,10 @@ def place_module(program: Program, module: torch.nn.Module) -> torch.nn.Module:
 
 
 class MovedParameter(torch.nn.Parameter):
-    """A parameter of a module that has been placed at the owner since it was handed out: its numbers are not
-    the module's any more, so that an optimiser that has it would train nothing.
+    """A parameter that belonged to a module until the module was placed at the owner.
+
+    The module no longer uses its numbers, so an optimiser that holds it would train nothing. Any operation on
+    it raises OperationRefused.
     """
 
     moved_to: TensorPointer
@@ -277,10 +288,10 @@ class MovedParameter(torch.nn.Parameter):
 
 
 def place_tensor(program: Program, tensor: torch.Tensor) -> TensorPointer:
-    """A pointer to a tensor of this side's: a leaf, if it is one.
+    """Place a copy of a tensor at the owner, and return a pointer to it; a leaf stays a leaf.
 
     Raises:
-        OperationRefused: it was computed from tensors that gather gradients, which would not reach them.
+        OperationRefused: it was computed from tensors that require gradients; those would get none.
     """
     if tensor.requires_grad and not tensor.is_leaf:
         raise OperationRefused(
@@ -305,7 +316,7 @@ def _placed(program: Program, tensor: torch.Tensor) -> TensorPointer:
 def fetched_module(
     module: torch.nn.Module, fetch: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> torch.nn.Module:
-    """A copy of `module` whose parameters and buffers are here again, by one call of `fetch`."""
+    """Return a copy of `module` with plain parameters and buffers, which one call of `fetch` brings back."""
     placed = {
         id(tensor): tensor
         for part in module.modules()

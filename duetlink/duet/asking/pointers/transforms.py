@@ -1,9 +1,9 @@
-"""torch.func and pointers: refused, since what it takes would be the mock.
+"""Refuses pointers in torch.func, which would compute with the mock.
 
-`torch.func.grad`, `vmap` and their kin (and `torch.vmap`) take a tensor apart in C++, below
-`__torch_function__`, and would return plain tensors made from the mock without a word. Before that, each of
-them flattens its arguments by torch's pytree, which asks here how to flatten a pointer. Checkpoints flatten
-their arguments as well, and may.
+`torch.func.grad`, `vmap` and similar transforms unwrap a tensor in C++, below `__torch_function__`, and would
+silently return plain tensors computed from the mock. Before that, each of them flattens its arguments by
+torch's pytree, which calls the function registered here for pointers. That function raises if a transform
+calls it. Checkpoints flatten their arguments too, and are permitted.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ _APPLY = vars(torch.autograd.Function)["apply"].__func__.__code__
 
 
 class _Whole:
-    """A pointer among the leaves of a tree, where it is not to be taken for a tensor."""
+    """A wrapper that keeps pytree users from treating a pointer as a tensor."""
 
     def __init__(self, pointer: Any) -> None:
         self.pointer = pointer
 
 
 def refuse_pointers(kind: type) -> None:
-    """Have transforms of functions raise OperationRefused for a `kind`. To be called once."""
+    """Make torch's function transforms raise OperationRefused for pointers of type `kind`. Call it once."""
     _pytree.register_pytree_node(kind, _flattened, _unflattened)
 
 
 def refuse_within() -> None:
-    """Raise OperationRefused within a transform, whose tensors meet a pointer that its function holds."""
+    """Raise OperationRefused inside a transform whose function uses a pointer from its surroundings."""
     if peek_interpreter_stack() is not None:
         _refuse()
 
 
 def refuse_within_function() -> None:
-    """Raise OperationRefused within the `forward` of an `autograd.Function` that is given what gathers
-    gradients: the owner has only its steps, and would make other gradients. To be called without gradients,
-    as such a `forward` runs.
+    """Raise OperationRefused inside the `forward` of an `autograd.Function` whose inputs require gradients.
+
+    The owner has only the steps of `forward`, not the custom `backward`, and would compute other gradients.
+    To be called only when gradients are off, as they are inside such a `forward`.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -54,7 +55,7 @@ def refuse_within_function() -> None:
 
 
 def refuse_code_in_backward(called: str) -> NoReturn:
-    """Raise OperationRefused for a function of this side that works on gradients."""
+    """Raise OperationRefused for `called`, which would run code of this side on gradients."""
     raise OperationRefused(
         f"{called}: an autograd.Function or a hook runs code of this side on gradients, which only the owner "
         "has: write what it does with torch's own operations, whose gradients torch knows (checkpoint takes "
