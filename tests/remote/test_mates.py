@@ -165,7 +165,7 @@ def test_where_the_room_of_the_mates_ends_the_rules_decide_and_say_so_once(
         assert (pointers["x"].T @ pointers["x"] + 8).shape == (3, 3)
         assert (pointers["x"].T @ pointers["x"] + 9).shape == (3, 3)
     assert [record.message for record in caplog.records] == [
-        "sizes are told by rules alone, without a look at other data: it took over 30 s"
+        "sizes follow from rules alone, without a check on other data: it took over 30 s"
     ]
     assert (pointers["x"].T @ pointers["x"] + 10).shape == (3, 3)  # in a room of its own
 

@@ -1,5 +1,7 @@
-"""A label or group that the mock lacks: which there are depends on the data, so that its KeyError says
-nothing about them.
+"""Replaces a KeyError of a mock by PrivateValue if the key is a label or a group.
+
+Which labels and groups exist depends on the data, so the mock's KeyError says nothing about the real object.
+A missing column is different: the mock has the same columns, so its KeyError is right.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from duetlink.errors import PrivateValue
 def absent(
     operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any], error: KeyError
 ) -> PrivateValue | None:
-    """What to raise in place of the mock's `error`; None: the key is a name that is the same for any data."""
+    """Return the exception to raise instead of the mock's `error`; None if `error` is true for any data."""
     target = arguments[0] if arguments else None
     way = _way(operation, target, arguments, keywords) if hasattr(type(target), "_is_remote") else None
     if target is None or way is None:
@@ -40,7 +42,7 @@ def _way(operation: str, target: Any, arguments: Sequence[Any], keywords: Mappin
         if not of_rows or keywords.get("axis", 0) in (1, "columns"):
             return None
         return "take rows where they are there by .reindex([label])"
-    table = getattr(mock, "obj", None)  # of .loc
+    table = getattr(mock, "obj", None)  # the frame of a .loc
     if hasattr(table, "columns") and type(arguments[1]) is tuple and _lacks_column(table, arguments[1][-1]):
         return None
     if isinstance(mock, Mapping):

@@ -1,12 +1,15 @@
-"""Whether a size, a name or an error of a mock is the same for other data: three mates are asked.
+"""Checks on other data ("mates") whether a size, a name or an error of a mock depends on the data.
 
-Theory. What an operation tells of the size of its result follows from lists (`compute/operations/sizes/`).
-Where a list is wrong, the mock's length would be told as that of the data. So before a size is told, the
-program of its object is run on three mates of each asset (`compute/mocks/mates.py`), in a room that is there
-for this alone. A size that is not the same for all three is private
-from then on: agreement only ever adds to what the rules hide. Where no mate has an answer, the rules decide.
+Theory. Rules say which sizes of a result are the same for any data (`compute/operations/sizes/`). If a rule
+were wrong, the mock's length would be reported as that of the real object. So before a size is reported, the
+program of the result is run on three mates of each asset: objects of the same schema with other values
+(`compute/mocks/mates.py`), in a room that does nothing else. A size that differs for any of the three is
+private from then on. The mates can only add to what the rules hide; if no mate gives an answer, the rules
+alone decide.
 
-What is asked depends on the program alone: not on what was tried before it, nor on the day.
+The answer depends only on the program, not on earlier questions or the time. Example: suppose a rule wrongly
+said that `frame.drop_duplicates()` keeps the number of rows. The mock may have 100 rows and the mates 97, 100
+and 88, so the length is private all the same.
 """
 
 from __future__ import annotations
@@ -35,25 +38,25 @@ from duetlink.duet.asking.mocks.revisions import Pin, Revisions
 from duetlink.errors import DuetError, WorkerUnavailable
 from duetlink.settings import Settings
 
-_MOST_KNOWN = 1_000  # results that are remembered
-_MOST_BYTES = 64 * 1024 * 1024  # of the answers to one question
-_MOST_MOCK_BYTES = 64 * 1024 * 1024  # of the mocks of one program together, which are copied for each mate
+_MOST_KNOWN = 1_000  # programs whose comparison is remembered
+_MOST_BYTES = 64 * 1024 * 1024  # the answers to one question
+_MOST_MOCK_BYTES = 64 * 1024 * 1024  # all mocks of one program; they are copied for each mate
 _TIMEOUT_S = 30.0
-_IDLE_S = 60.0  # after which the room of the mates ends; another takes some milliseconds
+_IDLE_S = 60.0  # an unused room ends after this time; starting another takes some milliseconds
 
-_OF_KIND = ("ndim", "nlevels")  # frames, series and arrays, and indexes by their levels
+_OF_KIND = ("ndim", "nlevels")  # attributes that distinguish frames, series, arrays and indexes
 
-Answer = Any  # of a mate: a value, a Fault, or None where it has none
+Answer = Any  # one mate's answer: a value, a Fault, or None if it has none
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Unlike:
-    """How a result differs between the mock and its mates."""
+    """The differences of a result between the mock and its mates."""
 
-    hidden: int = PUBLIC  # the mask of its sizes that are not the same: compute/operations/sizes/mask.py
-    dtypes: bool = False  # whether the types of its items are not
+    hidden: int = PUBLIC  # mask of the sizes that differ: compute/operations/sizes/mask.py
+    dtypes: bool = False  # True: the dtypes differ
 
 
 ALIKE = Unlike()
@@ -67,7 +70,10 @@ def _together(found: Iterable[Unlike]) -> Unlike:
 
 
 class Mates:
-    """The mates of one duet. Any thread may ask; on the loop's own, the rules alone decide."""
+    """Runs programs on the mates of one duet's assets. Any thread may call it.
+
+    A call on the loop thread finds no differences: the loop could not wait for a room.
+    """
 
     def __init__(self, revisions: Revisions, settings: Settings, thread: LoopThread) -> None:
         self._revisions = revisions
@@ -77,14 +83,14 @@ class Mates:
         )
         self._turn = asyncio.Lock()
         self._room: Room | None = None
-        self._mapped: set[tuple[str, int]] = set()  # the mocks that it has
+        self._mapped: set[tuple[str, int]] = set()  # the mocks that the room has
         self._idle: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._known: dict[str, Unlike] = {}  # by the digests of programs
         self._warned: set[str] = set()
 
     def unlike(self, program: Program, mock: Any) -> Unlike:
-        """How a result, which `program` makes and whose mock is given, differs between its mates."""
+        """Compare a result between its `mock` and its mates. `program` makes the result."""
         looks = _looks_of(mock)
         if looks is None or _follows_from_one_asset(program) or self._is_on_loop():
             return ALIKE
@@ -98,7 +104,7 @@ class Mates:
         return found
 
     def fails_alone(self, program: Program) -> bool:
-        """Whether the last step of a program, which has failed on the mocks, can be done on a mate."""
+        """Return True if the last step of `program`, which failed on the mocks, succeeds on a mate."""
         if self._is_on_loop():
             return False
         return any(
@@ -107,14 +113,14 @@ class Mates:
         )
 
     def _is_on_loop(self) -> bool:
-        """Whether this thread is the one that would have to do what it waits for."""
+        """Return True on the loop thread, which cannot wait for a room that it runs itself."""
         try:
             return asyncio.get_running_loop() is self._thread.loop
         except RuntimeError:
             return False
 
     async def close(self) -> None:
-        """End the room of the mates, and the question that is asked there."""
+        """End the room, and with it the run that is in progress there."""
         self._is_closed = True
         if self._room is not None:
             self._room.kill("this duet is closed")
@@ -127,7 +133,7 @@ class Mates:
 
     def _asked(self, program: Program) -> tuple[Answer, ...]:
         pin = self._revisions.pin(program.assets)
-        if pin is None:  # a mock could not be kept as it came
+        if pin is None:  # there was no memory for the unaltered copy of a mock
             return ()
         try:
             return self._thread.run(self._ask(program, pin))
@@ -147,8 +153,8 @@ class Mates:
                 if isinstance(made, Fault):
                     return ()
                 (body,) = made[0].segments
-                told: Any = values.decode(memoryview(body), gradients=False)
-                return tuple(map(read_answer, told))
+                answers: Any = values.decode(memoryview(body), gradients=False)
+                return tuple(map(read_answer, answers))
             except (DuetError, OSError) as error:
                 await self._end_room()
                 self._give_up(str(error))
@@ -178,7 +184,7 @@ class Mates:
 
     def _let_go(self) -> None:
         if self._room is not None and not self._turn.locked():
-            self._room.kill("nobody has asked for a while")
+            self._room.kill("it was not used for a while")
 
     async def _end_room(self) -> None:
         room, self._room = self._room, None
@@ -188,11 +194,11 @@ class Mates:
     def _give_up(self, why: str) -> None:
         if why not in self._warned:
             self._warned.add(why)
-            _log.warning("sizes are told by rules alone, without a look at other data: %s", why)
+            _log.warning("sizes follow from rules alone, without a check on other data: %s", why)
 
 
 def read_answer(answer: Any) -> Answer:
-    """One of those that `MatesHandler.answers` gives."""
+    """Read one mate's answer, as `MatesHandler.answers` writes it; None if the mate could not be made."""
     fault, value = answer
     if fault is None:
         return value
@@ -200,11 +206,11 @@ def read_answer(answer: Any) -> Answer:
     return None if found.code == faults.NOT_MADE else found
 
 
-# -- what is asked -------------------------------------------------------------------------------------------
+# -- questions and comparisons -------------------------------------------------------------------------------
 
 
 def _follows_from_one_asset(program: Program) -> bool:
-    """Whether a result has the sizes of the only object that it is made from, item by item."""
+    """Return True if all steps are elementwise and use one asset: the result has the sizes of that asset."""
     assets = 0
     for shape in program.slice.steps:
         operation = program.slice.shapes[shape].operation
@@ -215,8 +221,9 @@ def _follows_from_one_asset(program: Program) -> bool:
 
 
 def _looks_of(mock: Any) -> list[Any] | None:
-    """The steps that tell the sizes, names and types of the result [0]: its length, and what is left of it
-    without its items. None: nothing is told of such an object.
+    """Return the steps that read the sizes, names and dtypes of the result, which is written as [0].
+
+    They are its length, and the object without its items. None for objects without such properties.
     """
     module, kind = type(mock).__module__.partition(".")[0], type(mock)
     length = ["builtins.len", [[0]]]
@@ -229,19 +236,20 @@ def _looks_of(mock: Any) -> list[Any] | None:
 
 
 def _with_steps(program: Program, looks: Sequence[Any]) -> Program:
-    """The same program, whose result is the list of what these steps make of it."""
+    """Append the steps `looks` to a program; its result is then the list of their results."""
     steps, target = json.loads(program.text), program.target
-    places = []
+    results = []
     for operation, arguments in looks:
         steps.append([operation, [[target] if argument == [0] else argument for argument in arguments]])
-        places.append([len(steps)])
-    steps.append(["builtins.list", [["l", *places]]])
+        results.append([len(steps)])
+    steps.append(["builtins.list", [["l", *results]]])
     return Program.of_steps(steps, len(steps), program.values)
 
 
 def _difference(mock: Any, answer: Any, target: int) -> Unlike:
-    """How a mate's answer to `_looks_of` differs from what the mock is."""
-    if type(answer) is Fault:  # of the program, it is no answer; of the looks, another kind of object
+    """Compare a mate's answer to the steps of `_looks_of` with the mock."""
+    # a fault of the program itself is no answer; a fault of the looks means another kind of object
+    if type(answer) is Fault:
         return Unlike(UNCOUNTED) if answer.step > target and answer.code == faults.RAISED else ALIKE
     shape = getattr(mock, "shape", None)
     if shape == () or len(answer) == 1:

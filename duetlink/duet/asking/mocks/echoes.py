@@ -1,7 +1,7 @@
-"""Mocks that come back as arguments: what was computed on a mock here would become part of a real result.
+"""Finds mocks that the user passes as arguments: made-up values would become part of a real result.
 
-What is found is a mock itself, a part of its memory, and an exact copy of its values. What is computed from a
-mock has other values, and nothing in it tells where they come from.
+It finds a mock itself, a view of its memory, and an exact copy of its values. It cannot find values that were
+computed from a mock: nothing in them shows their origin.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any
 from duetlink.duet.asking.mocks.mock_tensors import AsMocks
 from duetlink.errors import OperationRefused
 
-_FEWEST_ITEMS = 8  # fewer may well be equal by chance
-_MOST_COLUMNS = 1000  # of a frame, which are looked at one by one
+_FEWEST_ITEMS = 8  # arrays with fewer items may be equal by chance
+_MOST_COLUMNS = 1000  # columns of a frame that are compared
 
 
 class Echoes:
-    """The mocks of one program that can be seen here, as long as they live."""
+    """The mocks that one program has shown to the user, as long as they live."""
 
     def __init__(self) -> None:
-        self.own: set[int] = set()  # the results that are values of this side's, which may come again
-        self._seen: dict[int, weakref.ref[Any]] = {}  # mocks, each by its identity
+        self.own: set[int] = set()  # ids of values of this side, which may be passed again
+        self._seen: dict[int, weakref.ref[Any]] = {}  # mocks by their `id()`
         # labels of pandas, by their identity, with the names that they had when they were handed out
         self._lent: dict[int, tuple[weakref.ref[Any], list[Any]]] = {}
 
     def hand_out(self, mock: Any, id_: int) -> None:
-        """Remember the mock of a result, which the user has asked for."""
+        """Remember a mock that the user has read with `.mock`."""
         if id_ in self.own or not getattr(mock, "shape", ()):
             return
         for number in [number for number, seen in self._seen.items() if seen() is None]:
@@ -36,8 +36,9 @@ class Echoes:
         self._seen[id(mock)] = weakref.ref(mock)
 
     def lend(self, labels: Any) -> None:
-        """Remember the labels of a mock, such as its columns, which the user has asked for: their name can be
-        set, and would be set here only.
+        """Remember labels that the user has read, such as `frame.columns`.
+
+        The user can set their names, which would change this side's object only; `check_lent` finds that.
         """
         if hasattr(labels, "nlevels") and id(labels) not in self._lent:
             number = id(labels)
@@ -45,18 +46,18 @@ class Echoes:
             self._lent[number] = gone, list(labels.names)
 
     def check_lent(self) -> None:
-        """Raise OperationRefused where labels were given another name since, and give them their old one."""
+        """Raise OperationRefused if the names of lent labels have changed, and restore them."""
         for reference, names in list(self._lent.values()):
             labels = reference()
             if labels is not None and list(labels.names) != names:
                 new, labels.names = list(labels.names), names
                 raise OperationRefused(
-                    f"a name of labels that was set here, {new}, is not the owner's: name the columns with "
+                    f"the names of labels were set to {new} on this side only: name the columns with "
                     "frame = frame.rename_axis(columns=…)"
                 )
 
     def check(self, obj: Any) -> None:
-        """Raise OperationRefused where `obj`, which is to be an argument, is one of these mocks."""
+        """Raise OperationRefused if the argument `obj` is one of these mocks, a view or a copy of one."""
         references = list(self._seen.values())
         ours = list(_arrays(obj)) if references else ()
         if not ours:
@@ -65,13 +66,13 @@ class Echoes:
             mock = reference()
             if mock is obj or any(_is_echo(array, part) for part in _arrays(mock) for array in ours):
                 raise OperationRefused(
-                    f"this {type(obj).__name__} has the values of a mock, and what comes of it would say "
+                    f"this {type(obj).__name__} has the values of a mock, and a result of it would say "
                     "nothing about the real data; give the pointer in place of its mock"
                 )
 
 
 def _arrays(obj: Any) -> Iterator[Any]:
-    """The arrays that an object consists of, where it is of a library that has any."""
+    """Yield the arrays of an object: an array or tensor itself, the columns of a frame."""
     import numpy as np
 
     module = type(obj).__module__.partition(".")[0]
@@ -98,4 +99,4 @@ def _is_echo(ours: Any, theirs: Any) -> bool:
     if ours.shape != theirs.shape or ours.size < _FEWEST_ITEMS:
         return False
     equal = np.array_equal(ours, theirs, equal_nan=True)
-    return bool(equal and len(np.unique(np.diff(ours.ravel()))) > 2)  # zeros, or a range, are anybody's
+    return bool(equal and len(np.unique(np.diff(ours.ravel()))) > 2)  # zeros or a range prove nothing

@@ -1,9 +1,9 @@
-"""Within `AsMocks()`, tensors at the owner are to torch what their mocks are.
+"""The context `AsMocks`, in which torch treats pointers to tensors as plain tensors with their mocks' values.
 
-Theory. torch asks a tensor's class twice what to do with it: by `__torch_function__` in Python, and, beneath
-that and autograd, by `__torch_dispatch__` for each operation of its kernel. The first records the operation,
-and does it within `AsMocks`. The second therefore sees only what did not come by the first, such as
-`torch.tensor(x)`, which has no protocol. It would take the mock for the data, and is refused.
+Theory. torch asks the class of a tensor twice what to do: by `__torch_function__` in Python, and, below that
+and below autograd, by `__torch_dispatch__` for each operation of a kernel. The first hook records the
+operation and runs it within `AsMocks`, where both hooks are off. So the second is called only for operations
+that bypass the first, such as `torch.tensor(x)`. These would take the mock for the data, and are refused.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class AsMocks:
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether it is a tensor of torch, which need not be imported."""
+    """Return True for a tensor of torch. Does not import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(obj, torch.Tensor)
 
 
 def refuse_dispatch(function: Any) -> NoReturn:
-    """Refuse what torch is about to do with the mock of a tensor at the owner, without a step."""
+    """Raise OperationRefused for an operation on a mock that would not be recorded."""
     raise OperationRefused(
         f"torch would do {function} with the mock of a tensor at the owner, since what was called has no "
         "protocol for such tensors: use x.detach().clone() in place of torch.tensor(x)"
@@ -47,7 +47,7 @@ def refuse_dispatch(function: Any) -> NoReturn:
 
 
 def plain(mock: Any) -> Any:
-    """The same with plain tensors, which share memory, in place of tensors at the owner."""
+    """Replace tensor pointers by plain tensors that share their memory, also in lists, tuples and dicts."""
     kind = type(mock)
     if kind is tuple or kind is list:
         return kind(map(plain, mock))

@@ -1,12 +1,14 @@
-"""Programs that are run alone on mocks, beside their requests, and compared with what this session shows.
+"""Rehearsals: a requested program is run on the unaltered mocks and compared with the session's mock.
 
-Theory. Which steps a program consists of follows from lists of what an operation changes. Where a list is
-wrong, a step is missing, and the owner's result is a wrong number under the right name. And where a notebook
-writes into a mock, its session shows what no program makes. Both show on the mocks: what the session made of
-them by all that was done is not what the program alone makes of them as they came. So each program out of
-which something was cut is run once on this side, in a process with limits, while the owner decides; the value
-is held back until both agree. What the draws of random numbers decide, or the order of rows that a library
-does not promise, differs from one run to the next, and is compared by its type and shape.
+Theory. A program contains the steps that its result needs; which these are follows from lists of what each
+operation changes. If a list is wrong, a step is missing, and the owner computes a wrong number under the
+right name. And if the notebook itself writes into a mock, its session shows a result that no program makes.
+Both errors can be seen on the mocks: the session's mock of the result, made by everything that was done,
+differs from the result of the program alone on the mocks as they arrived.
+
+So each program that leaves out recorded steps is run once on this side, in a process with limits, while the
+owner decides. The value is held back until the comparison ends. Results that differ from run to run (random
+numbers, an order of rows that the library does not promise) are compared by type and shape only.
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ from duetlink.duet.asking.mocks.revisions import Pin, Revision, Revisions
 from duetlink.errors import DuetError, ProgramDiffers, UnsupportedValue
 from duetlink.settings import Settings
 
-_MOST_BYTES = 64 * 1024 * 1024  # of a value that is compared
-_LONGEST = 80  # characters of an expression
-_SALT = "rehearsal"  # draws are compared by type
+_MOST_BYTES = 64 * 1024 * 1024  # largest value that is compared
+_LONGEST = 80  # characters of an expression in the error
+_SALT = "rehearsal"  # any value: random numbers are compared by type only
 
-# of Polars and Arrow; with `maintain_order` they promise one
+# operations of Polars and Arrow that promise an order of rows only with `maintain_order`
 _UNORDERED = frozenset((".group_by", ".unique", ".value_counts", ".join", ".mode", ".top_k", ".bottom_k"))
 _TABLES = ("polars", "pyarrow")
 _TENSOR, _PARAMETER = "torch.Tensor", "torch.nn.Parameter"
@@ -47,17 +49,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ShownResult:
-    """What this session shows of a result, as it was when that was asked for."""
+    """A copy of the session's mock of a result, taken when the result was requested."""
 
     program: Program
     body: memoryview
     kind: str
     detail: str
-    sizes_are_fixed: bool  # whatever the data are
+    sizes_are_fixed: bool  # True: the sizes are the same for any data
 
 
 class Rehearsals:
-    """Those of one duet, one after the other. Belongs to the loop thread, if not said otherwise."""
+    """Runs the rehearsals of one duet, one after the other. Use on the loop thread, if not said otherwise."""
 
     def __init__(self, revisions: Revisions, settings: Settings) -> None:
         self._revisions = revisions
@@ -67,8 +69,9 @@ class Rehearsals:
         self._warned: set[str] = set()
 
     def shown(self, program: Program, mock: Any, *, sizes_are_fixed: bool) -> ShownResult | None:
-        """What the session's `mock` of a result is now, to be compared; None: it is no value, or a large one.
-        Any thread may call.
+        """Return a copy of the session's mock for the comparison. Any thread may call.
+
+        None if the setting `check_on_mocks` is off, or if the mock cannot be encoded or is over 64 MiB.
         """
         if not self._settings.check_on_mocks:
             return None
@@ -84,25 +87,21 @@ class Rehearsals:
         return ShownResult(program, body, encoded.summary.kind, encoded.summary.detail, sizes_are_fixed)
 
     def expect(self) -> None:
-        """Results may be asked for soon."""
+        """Start the processes that rehearsals need, since a request may come soon."""
         if self._settings.check_on_mocks:
             rooms.warm()
 
     async def check(self, *several: ShownResult) -> None:
-        """Return when each program alone makes what the session shows, or when that cannot be found out.
+        """Rehearse the programs of several results. Returns if all agree, or if a rehearsal is impossible.
 
         Raises:
-            ProgramDiffers: one makes something else.
+            ProgramDiffers: a program alone gives another result than the session shows.
         """
         for shown in several:
             await self._check(shown)
 
     async def _check(self, shown: ShownResult) -> None:
-        """For one of them.
-
-        Raises:
-            ProgramDiffers: it makes something else.
-        """
+        """Rehearse one program. Raises ProgramDiffers."""
         pin = self._revisions.pin(shown.program.assets)
         if pin is None:
             return
@@ -126,7 +125,7 @@ class Rehearsals:
             self._revisions.unpin(pin)
 
     async def close(self) -> None:
-        """End those that run; their rooms are gone when this returns."""
+        """Cancel the running rehearsals, and return when their rooms have ended."""
         running = list(self._running)
         for task in running:
             if not task.cancelling():  # a second time would interrupt the end of its room
@@ -162,14 +161,15 @@ class Rehearsals:
 
 
 def _threads() -> int:
-    """As many as the session's libraries have, since sums are rounded by how they are shared out."""
+    """Return the session's number of threads: the rounding of a sum depends on how threads split it."""
     torch = sys.modules.get("torch")
     return torch.get_num_threads() if torch is not None else os.cpu_count() or 1
 
 
 def _compared(shown: ShownResult, made: Encoded | Fault, pin: Pin) -> str:
-    """What differs, in words; empty: nothing that is to be the same. Raises RemoteProtocolError,
-    WorkerUnavailable: that cannot be found out.
+    """Describe the difference between the session's result and the program's; an empty text if there is none.
+
+    Raises RemoteProtocolError or WorkerUnavailable if the comparison is impossible.
     """
     program = shown.program
     if isinstance(made, Fault):
@@ -199,11 +199,11 @@ def _compared(shown: ShownResult, made: Encoded | Fault, pin: Pin) -> str:
 
 
 class _Unfinished(DuetError):
-    """A run came to no end."""
+    """A rehearsal that could not run to its end."""
 
 
 def _is_repeatable(program: Program, pin: Pin) -> bool:
-    """Whether it makes the same each time."""
+    """Return True if each run of the program gives the same result."""
     if program.slice.draws:
         return False
     shapes = program.slice.shapes
@@ -214,7 +214,7 @@ def _is_repeatable(program: Program, pin: Pin) -> bool:
 
 
 def _has_tables(program: Program, pin: Pin) -> bool:
-    """Whether there may be one of Polars or Arrow in it."""
+    """Return True if the program may use a table of Polars or Arrow."""
     kinds = [value.kind for value in program.values]
     kinds += [type(mock).__module__ for revision in pin.revisions for mock in revision.mock or ()]
     others = all(kind.startswith(_WITHOUT_TABLES) for kind in kinds)
@@ -226,9 +226,9 @@ def _title(program: Program) -> str:
     return expression if len(expression) <= _LONGEST else f"{expression[: _LONGEST - 1]}…"
 
 
-def _kind(told: str) -> str:
-    """Whether a tensor is a parameter is not known to the session."""
-    return _TENSOR if told == _PARAMETER else told
+def _kind(kind: str) -> str:
+    """Treat parameters as tensors: the session does not know which tensors are parameters."""
+    return _TENSOR if kind == _PARAMETER else kind
 
 
 def _described(kind: str, detail: str) -> str:
@@ -236,30 +236,30 @@ def _described(kind: str, detail: str) -> str:
 
 
 def _failure(fault: Fault) -> str:
-    # a room does not know what it works on
+    # a room cannot tell mocks from real data, so its words speak of real data
     return harmless(fault.words.replace(" on the real data", ""))
 
 
 def _cause(pin: Pin) -> str:
-    """Why a program may make something else than the session, and what to do."""
+    """Explain why the program may give another result than the session, and what to do."""
     written = [revision.held.title for revision in pin.revisions if _is_altered(revision)]
     if written:
         return (
             f"The {written[0]} is not as it came: your notebook has written into it, or into a view of it, "
-            "beside the steps that are recorded. The request was withdrawn. Work on a copy of a mock, and "
-            "join the duet anew for one as it came"
+            "outside the recorded steps. The request was withdrawn. Work on a copy of a mock, and "
+            "join the duet again for an unaltered one"
         )
     return (
-        "Your notebook has written into the mock of a result on the way, or a call that failed here has done "
-        "so half-way; or else a step has changed something that the lists of operations do not say, and is "
-        "missing in the program. The request was withdrawn. Make the result anew; if that does not help, ask "
-        "for it by other operations, and report this, please. check_on_mocks=False in the settings takes "
+        "Your notebook has written into the mock of an intermediate result, or a call that failed here has "
+        "changed it half-way; or else a step changes something that the lists of operations do not say, and "
+        "is missing in the program. The request was withdrawn. Make the result again; if that does not help, "
+        "ask for it by other operations, and report this, please. check_on_mocks=False in the settings takes "
         "results without this check"
     )
 
 
 def _is_altered(revision: Revision) -> bool:
-    """Whether something has written into the session's copy of a mock."""
+    """Return True if the session's copy of a mock differs from the unaltered one."""
     if revision.mock is None or revision.unaltered is None:
         return False
     encoded = values.encode(revision.mock[0], plain_nan=True)

@@ -1,4 +1,4 @@
-"""What is here of the revisions that the peer shares: their mocks, and why each is kept."""
+"""The mocks of the peer's assets that this side has fetched, and the reasons for keeping each."""
 
 from __future__ import annotations
 
@@ -24,65 +24,65 @@ Key = tuple[str, int]  # name and revision
 
 
 class RevisionHandle:
-    """All pointers to one revision hold the same one: it dies with the last of them."""
+    """An object that all pointers to one revision share. Its garbage collection shows that none is left."""
 
     __slots__ = ("__weakref__",)
 
 
 class Revision:
-    """One revision of an asset of the peer's. Any thread may fill it in."""
+    """One revision of a peer's asset, and its mock once that was fetched. Any thread may fill it in."""
 
     __slots__ = ("grip", "held", "hidden", "mock", "unaltered")
 
     def __init__(self, key: Key) -> None:
         self.held = Retained(f"mock of {key[0]}, revision {key[1]}")
         self.mock: tuple[Any] | None = None  # None: it has not been fetched
-        self.unaltered: Unaltered | None = None  # the same mock; None: it could not be kept
-        self.hidden: int | None = None  # the mask of its sizes, likewise
+        self.unaltered: Unaltered | None = None  # an encoded copy of it; None: there was no memory for one
+        self.hidden: int | None = None  # the mask of its private sizes; None: not computed yet
         self.grip: weakref.ref[RevisionHandle] | None = None
 
 
 class Pin(NamedTuple):
-    """Revisions that are kept for a while, in the order in which they were named."""
+    """Revisions that are kept until `unpin`, in the order in which they were named."""
 
     revisions: list[Revision]
     number: int
 
 
 class Revisions:
-    """Those whose mock was wanted or that a pointer is there for. Any thread may call.
+    """The revisions that pointers have used. Any thread may call.
 
-    Each is kept as long as the peer shares it or a pointer to it lives. A pointer may die on any thread, also
-    in the middle of whatever that thread does, so that the loop thread notes it a moment later.
+    Each is kept as long as the peer shares it or a pointer to it lives. A pointer may be garbage-collected on
+    any thread and at any moment, so the reason is removed a little later on the loop thread.
     """
 
     def __init__(self, catalogue: Catalogue, ended: Callable[[Key], None]) -> None:
-        """`ended` gets each revision that is needed no longer."""
+        """`ended` is called with each revision that is no longer needed."""
         self._catalogue = catalogue
         self._ended = ended
         self._loop: asyncio.AbstractEventLoop | None = None
         self._revisions: dict[str, dict[int, Revision]] = {}  # by name and number
         self._numbers = itertools.count()
-        self._lock = threading.Lock()  # nobody waits for the loop thread while holding it
+        self._lock = threading.Lock()  # must not be held while waiting for the loop thread
 
     def attach(self) -> None:
-        """The running loop is the one that hears of the peer."""
+        """Set the running loop as the one on which the peer's messages arrive."""
         self._loop = asyncio.get_running_loop()
 
     def close(self) -> None:
-        """Let go of all."""
+        """Release all mocks."""
         with self._lock:
             for of_name in list(self._revisions.values()):
                 for revision in list(of_name.values()):
                     revision.held.let_all_go()
 
     def of(self, info: AssetInfo) -> Revision:
-        """What is here of it."""
+        """Return the revision of an asset; the first call creates it without a mock."""
         with self._lock:
             return self._find(info)
 
     def hold(self, info: AssetInfo) -> RevisionHandle:
-        """What a pointer to a revision keeps for as long as it lives."""
+        """Return the handle that a new pointer keeps for as long as it lives."""
         with self._lock:
             revision = self._find(info)
             grip = revision.grip() if revision.grip is not None else None
@@ -93,8 +93,9 @@ class Revisions:
             return grip
 
     def fill(self, revision: Revision, mock: Any, size_bytes: int, unaltered: Unaltered | None) -> Any:
-        """Its mock has come, and `unaltered` is this one's from now on. Returns the mock that all work with,
-        which may have come before.
+        """Store a mock that was fetched, and return the mock to use.
+
+        That is the earlier one if two threads fetched it. Takes ownership of `unaltered`.
         """
         with self._lock:
             if revision.mock is not None or not revision.held.is_kept:
@@ -109,7 +110,7 @@ class Revisions:
             return mock
 
     def pin(self, keys: Sequence[Key]) -> Pin | None:
-        """Keep the unaltered mocks of these until the pin is let go; None: one of them is not here."""
+        """Keep the unaltered mocks of these revisions until `unpin`; None if one of them is missing."""
         with self._lock:
             found = [self._revisions.get(name, {}).get(number) for name, number in keys]
             pinned = [
@@ -136,7 +137,7 @@ class Revisions:
             revision = self._revisions.setdefault(info.name, {})[info.revision] = Revision(key)
             revision.held.at_end(partial(self._end, key))
             self._catalogue.holdings.keep(revision.held, SHARED)
-            self._soon(self.review, info.name)  # it may have been shared again meanwhile
+            self._soon(self.review, info.name)  # the peer may have shared a newer revision meanwhile
         return revision
 
     def _end(self, key: Key) -> None:
@@ -149,7 +150,7 @@ class Revisions:
 
     def _soon(self, call: Callable[..., None], *arguments: Any) -> None:
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and all of this is gone
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and so is this object
                 self._loop.call_soon_threadsafe(call, *arguments)
 
     def _dropped(self, revision: Revision, number: int, grip: weakref.ref[RevisionHandle]) -> None:
@@ -160,7 +161,7 @@ class Revisions:
             revision.held.let_go(reason, by)
 
     def review(self, name: str) -> None:
-        """The peer may share another revision under this name now, or none."""
+        """Release the revisions of `name` that the peer no longer shares and no pointer holds."""
         shared = self._catalogue.peer.get(name)
         with self._lock:
             for number, revision in list(self._revisions.get(name, {}).items()):

@@ -1,4 +1,4 @@
-"""A mock as it came, encoded: the session works with a copy, which its notebook may write into."""
+"""The encoded mock as it arrived. The session works with a decoded copy that the notebook may change."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from duetlink.base.runtime import descriptors, shared_memory
 from duetlink.compute.worker.protocol.memory import place
 from duetlink.errors import DuetError
 
-# A smaller one is copied instead, since a process has fewer descriptors than an owner may share objects.
+# Smaller mocks are copied instead: an owner may share more objects than a process may have descriptors.
 _MAPPED_BYTES = 1024 * 1024
 
 
 class Unaltered:
-    """Nobody writes into it. To be closed by whoever made it, when nobody is within a call."""
+    """The bytes of one mock, which never change. Its creator closes it, while no other call is running."""
 
     def __init__(self, body: memoryview) -> None:
-        """Raises WorkLimit, DescriptorsShort, OSError: there is no memory for it beside the body."""
+        """Copy `body`. Raises WorkLimit, DescriptorsShort, OSError if there is no memory for the copy."""
         self.size_bytes = len(body)
         self._content = b""
         self._fd = -1
@@ -29,30 +29,31 @@ class Unaltered:
 
     @property
     def descriptors(self) -> int:
-        """How many are open for it."""
+        """The number of descriptors that it holds open: 0 or 1."""
         return int(self._fd >= 0)
 
     def copy(self) -> memoryview:
-        """The same bytes, which whoever has them may write into. Of a large one only what is written takes
-        memory. Raises OSError.
-        """
+        """Return a writable copy of the bytes. A large one is mapped copy-on-write. Raises OSError."""
         if self._fd < 0:
             return memoryview(bytearray(self._content))
         return shared_memory.map_privately(self._fd, self.size_bytes)
 
     def placed(self) -> int:
-        """A descriptor of sealed memory that has it, the caller's to close. Raises WorkLimit, OSError."""
+        """Return a descriptor of sealed memory with the bytes, for the caller to close.
+
+        Raises WorkLimit, OSError.
+        """
         return place([self._content], self.size_bytes) if self._fd < 0 else os.dup(self._fd)
 
     def close(self) -> None:
-        """Copies stay. Safe to call twice."""
+        """Release the memory. Copies stay valid. Safe to call twice."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
 
 
 def unaltered(body: memoryview) -> Unaltered | None:
-    """The body of a mock, kept; None where there is no memory for it."""
+    """Return a kept copy of a mock's bytes; None if there is no memory for it."""
     with contextlib.suppress(DuetError, OSError):
         return Unaltered(body)
     return None
