@@ -1,6 +1,7 @@
-"""A tree of operations that a parser has read: done here to check it, or recorded for the owner.
+"""Trees of operations that a parser has made; they are run on local objects or recorded as steps.
 
-What stands in a tree is looked up in the lists before it is done, on either way. A tree names nothing else.
+Both look up each operation in the allow-lists before they run it. Example: `pl.col("a") + 1` is the tree
+`ParsedCall("operator.add", (ParsedCall("polars.col", ("a",)), ParsedCall("polars.lit", (1,))))`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from duetlink.errors import OperationRefused
 
 
 class ParsedCall(NamedTuple):
-    """One operation, as it is named on the wire, with its arguments, which may be calls themselves."""
+    """One operation, by the name that steps use, with its arguments. These may be calls themselves."""
 
     operation: str
     arguments: tuple[Any, ...] = ()
@@ -23,7 +24,12 @@ class ParsedCall(NamedTuple):
 
 
 def done_here(tree: Any, allowed: Allowed) -> Any:
-    """What a tree makes of local objects. Raises OperationRefused: something in it is in no list."""
+    """Run a tree on local objects, and return its result.
+
+    Raises:
+        OperationRefused: one of its operations is in no allow-list.
+        Exception: whatever the library raises.
+    """
 
     def do(call: ParsedCall, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         operation = call.operation
@@ -36,11 +42,11 @@ def done_here(tree: Any, allowed: Allowed) -> Any:
 
 
 def recorded(tree: Any, program: Program) -> Any:
-    """The pointer that a tree makes: each operation in it is a step of the program.
+    """Record each operation of a tree as a step, and return the pointer to its result.
 
     Raises:
-        OperationRefused: something in it is in no list, or may not be called with these arguments.
-        Exception: what the library raises for the mocks.
+        OperationRefused: an operation is in no allow-list, or may not be called with these arguments.
+        Exception: whatever the library raises for the mocks.
     """
 
     def do(call: ParsedCall, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
@@ -62,7 +68,7 @@ def recorded(tree: Any, program: Program) -> Any:
 
 
 def _checked(operation: str, target: Any, allowed: Allowed) -> str:
-    """The name of a method or attribute that is in the lists."""
+    """Return the bare name of a method or attribute. Raises OperationRefused if it is in no list."""
     name = operation[1:]
     find = allowed.attribute if operation[0] == "@" else allowed.method
     if find(type(target), name) is None:

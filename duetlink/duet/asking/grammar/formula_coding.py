@@ -1,4 +1,4 @@
-"""How factors with levels become columns of numbers: contrasts, and which of them a term needs.
+"""Codes categorical factors as columns of numbers: contrasts, and the choice of the coding for each term.
 
 The rules are patsy's, so that columns have the same numbers, names and order: *Coding categorical data* in
 its documentation, after J. M. Chambers, T. J. Hastie, *Statistical Models in S*, 1992, §2.4.1.
@@ -26,15 +26,17 @@ class Contrast(NamedTuple):
 
 
 class Coding(NamedTuple):
-    """A column for each suffix, with a row for each level."""
+    """A coding matrix of shape (levels, columns), and the suffix of each column's name."""
 
     matrix: np.ndarray
     suffixes: tuple[str, ...]
 
 
 def coding(contrast: Contrast, levels: Sequence[Any], *, whole: bool) -> Coding:
-    """The columns for levels; `whole` spans the intercept as well. Raises OperationRefused: a level that is
-    left out is none of them, or there are not as many scores.
+    """Return the coding of `levels`. With `whole` its columns span the intercept as well.
+
+    Raises:
+        OperationRefused: the level to leave out does not exist, or the number of scores is wrong.
     """
     import patsy
 
@@ -42,26 +44,26 @@ def coding(contrast: Contrast, levels: Sequence[Any], *, whole: bool) -> Coding:
         kind = getattr(patsy, contrast.kind)
         made = kind() if contrast.option is None else kind(contrast.option)
         found = made.code_with_intercept(levels) if whole else made.code_without_intercept(levels)
-    except Exception as error:  # besides PatsyError, what NumPy makes of the scores
+    except Exception as error:  # raised by patsy, or by NumPy for invalid scores
         raise OperationRefused(f"{contrast.kind} of the levels {list(levels)[:20]!r}: {error}") from None
     return Coding(found.matrix, tuple(found.column_suffixes))
 
 
-# -- which coding a term needs -----------------------------------------------------------------------------
+# -- choice of the coding ------------------------------------------------------------------------------------
 
 
 class Subterm(NamedTuple):
-    """The factors of a term that are multiplied, and of those with levels whether they are coded whole."""
+    """The factors of a term that are multiplied; `whole` says how each categorical one is coded."""
 
     factors: Term
     whole: Mapping[str, bool]
 
 
 def subterms(terms: Iterable[Term], numeric: Iterable[str]) -> list[Subterm]:
-    """What is to be built for terms, in the order of the columns, so that nothing is there twice.
+    """Split terms into subterms, in the order of the columns, without linearly dependent columns.
 
-    As patsy does, terms stand together that have the same numeric factors, those without any first, and by
-    their number of factors within.
+    The order is patsy's: terms with the same numeric factors are grouped, the group without numeric factors
+    comes first, and terms with fewer factors come first within a group.
     """
     import patsy
     from patsy.redundancy import pick_contrasts_for_term

@@ -1,7 +1,7 @@
-"""The matrices of a formula, made of a pointer's columns by operations of the lists.
+"""Builds the matrices of a formula from a pointer's columns, by operations of the allow-lists.
 
-Rows in which a factor is missing are dropped, as patsy does. What is looked up by its level is looked up so
-that a level which nobody has named fails at the owner, in place of counting as none.
+Rows with a missing factor are dropped, as in patsy. Levels are looked up so that an unknown level in the real
+data fails at the owner instead of being coded as zeros.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ MAX_COLUMNS = 2_000
 
 
 class Matrices(NamedTuple):
-    """Frames of columns; `left` is None where the formula has no left side. `keep` says which rows are in
-    them; None: all.
+    """Pointers to the frames of both sides.
+
+    `left` is None if the formula has no left side. `keep` is a pointer to the mask of the rows that were
+    kept, or None if all were.
     """
 
     left: Any
@@ -33,10 +35,10 @@ class Matrices(NamedTuple):
 
 
 class Design:
-    """What a formula makes of one frame, and then of others in the same way."""
+    """A formula that is applied to the frame of the fit, and later in the same way to other frames."""
 
     def __init__(self, program: Program, text: str, variables: Mapping[str, Any]) -> None:
-        """Raises OperationRefused: the text is no formula."""
+        """Parse a formula. Raises OperationRefused if it is invalid."""
         self._program = program
         self._formula = parsed(text)
         self._variables = variables
@@ -44,9 +46,10 @@ class Design:
         self.has_left = bool(self._formula.left)
 
     def matrices(self, frame: Any, *, drop: bool = True, left: bool = True, right: bool = True) -> Matrices:
-        """Both sides, of the rows that have all that either side needs; with `drop` false, of all rows.
+        """Build the matrices of both sides for `frame`.
 
-        Raises: as Factors.column.
+        With `drop`, rows in which a factor of either side is missing are dropped. Raises like
+        Factors.column.
         """
         formula = self._formula
         sides = formula.left * left + formula.right * right
@@ -92,7 +95,7 @@ class Design:
         columns: Mapping[str, Any],
         looked_up: dict[tuple[str, bool], tuple[Coding, Any]],
     ) -> None:
-        """The columns of a subterm; the first factor's change fastest."""
+        """Add the columns of a subterm to `made`; those of the first factor vary fastest."""
         choices: list[list[tuple[str, Any]]] = []
         for name in subterm.factors:
             column = columns[name]
@@ -121,7 +124,7 @@ class Design:
             )
 
     def _coded(self, column: Levels, whole: bool) -> tuple[Coding, Any]:
-        """The coding, and what gives each of its columns by its number."""
+        """Return the coding of a factor, and a function that returns its column of that number."""
         import pandas as pd
 
         assert column.levels is not None
@@ -139,7 +142,7 @@ class Design:
         return coded, lambda at: rows[at].to_numpy()
 
     def _labels(self, column: Levels) -> Any:
-        """The labels of the rows; the mock's are levels, whatever they were."""
+        """Return the level of each row. A mock with other values gets valid levels instead."""
         values, mock = column.column, column.column.mock
         assert column.levels is not None
         if not set(mock.tolist()) <= set(column.levels):

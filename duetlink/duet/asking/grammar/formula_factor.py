@@ -1,7 +1,7 @@
-"""One factor of a formula, such as `np.log(x)` or `C(town, levels=['Ulm'])`, worked out with pointers.
+"""Evaluates one factor of a formula, such as `np.log(x)` or `C(town, levels=['Ulm'])`, with pointers.
 
-Its text is Python, of which this reads names, numbers, texts, operators, and calls of what the lists have.
-Python's parser makes the tree; nothing is compiled.
+The text is Python. Names, numbers, texts, operators, and calls of functions in the allow-lists are supported.
+Python's parser makes the syntax tree; nothing is compiled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMED = re.compile(r"(?:C\()?([^\W\d]\w*)\b.*")
 
 
 class Levels(NamedTuple):
-    """A factor with levels: the column, what its levels are, None where nobody has said, and its contrast."""
+    """A categorical factor: its column, its levels (None if they are not given), and its contrast."""
 
     column: Any
     levels: tuple[Any, ...] | None
@@ -34,7 +34,7 @@ class Levels(NamedTuple):
 
 
 class Memory:
-    """What `center` and `standardize` have found in the data of the fit, for other data."""
+    """The means and deviations that `center` and `standardize` used in the fit; other data use the same."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, int, int], tuple[Any, ...]] = {}
@@ -42,7 +42,7 @@ class Memory:
 
 
 class Factors(TreeReader):
-    """Works out factors with the columns of a frame and the variables of whoever called."""
+    """Evaluates factors with the columns of a frame and the variables of the caller."""
 
     operators: ClassVar[Mapping[type[ast.AST], str]] = {
         **TreeReader.operators,
@@ -58,11 +58,11 @@ class Factors(TreeReader):
         self._code = ""
 
     def column(self, code: str) -> Any:
-        """A pointer to a column of numbers, or Levels.
+        """Evaluate a factor to a pointer to a column of numbers, or to Levels.
 
         Raises:
-            OperationRefused: something in it is not known here, or nobody has said what its levels are.
-            Exception: what the library raises for the mock.
+            OperationRefused: a part of it is not supported, or its levels are not known.
+            Exception: whatever the library raises for the mock.
         """
         self._code = code
         self._where = f"a formula ({code})"
@@ -206,7 +206,7 @@ class Factors(TreeReader):
         key = self._code, node.lineno, node.col_offset
         column = self._as_series(x)
         if not self._memory.filled:
-            # what is missing is not left out: patsy has these before it drops rows
+            # missing values count, since patsy computes these before it drops rows
             mean = column.mean(skipna=False) if center else 0.0
             spread = column.std(ddof=ddof, skipna=False) if rescale else 1.0
             self._memory.kept[key] = mean, spread

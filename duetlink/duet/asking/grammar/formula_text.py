@@ -1,10 +1,12 @@
-"""Formulas in Wilkinson's notation, `y ~ a * b + C(c) - 1`, read into lists of terms by patsy; and
-hypotheses on the parameters of a model, `x = 2 * z, Intercept = 1`, read into a matrix.
+"""Parses formulas into terms and hypotheses into matrices, both by patsy.
 
-patsy's parser makes terms and evaluates nothing (https://patsy.readthedocs.io, *How formulas work*). What
-stands between its operators, such as `np.log(x)`, is kept as text, with patsy's spaces; patsy would have
-Python evaluate it, and formula_factor.py reads it instead. A short formula can have very many terms, so they
-are counted before patsy makes them.
+A formula is in Wilkinson's notation, `y ~ a * b + C(c) - 1`. A hypothesis on the parameters of a model is
+`x = 2 * z, Intercept = 1`.
+
+patsy's parser makes terms and evaluates nothing (https://patsy.readthedocs.io, *How formulas work*). The
+factors between its operators, such as `np.log(x)`, stay texts. patsy would let Python evaluate them;
+formula_factor.py does it instead. A short formula can have very many terms, so they are counted before patsy
+makes them.
 """
 
 from __future__ import annotations
@@ -22,24 +24,24 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 5_000  # characters
 MAX_HYPOTHESES = 10_000  # characters
-MAX_DEPTH = 250  # of operators; patsy goes through them by recursion, two calls for each
+MAX_DEPTH = 250  # nested operators; patsy recurses twice for each
 MAX_TERMS = 200
-MAX_FACTORS = 8  # of one term: the coding looks at each of their subsets, two by two
-MAX_NODES = 1_000  # of one factor
+MAX_FACTORS = 8  # of one term; the coding compares all pairs of their subsets
+MAX_NODES = 1_000  # of one factor's syntax tree
 MAX_INNER_DEPTH = 50
 BEFORE = "make it a column before: frame = frame.assign(z=…), and name z in the formula"
 Term = tuple[str, ...]  # its factors; the intercept has none
 
 
 class Formula(NamedTuple):
-    """Both sides of a formula; `left` is empty where there is none."""
+    """The terms of both sides of a formula; `left` is empty if the formula has no left side."""
 
     left: tuple[Term, ...]
     right: tuple[Term, ...]
 
 
 def parsed(text: str) -> Formula:
-    """The terms of a formula. Raises OperationRefused: it is none, or too large; the message says where."""
+    """Parse a formula. Raises OperationRefused if it is invalid or too large; the message says where."""
     if not isinstance(text, str):
         raise OperationRefused(f"a formula is a text, not a {type(text).__name__}")
     if len(text) > MAX_TEXT:
@@ -53,7 +55,7 @@ def parsed(text: str) -> Formula:
         read = patsy.ModelDesc.from_formula(found)
     except OperationRefused:
         raise
-    except Exception as error:  # besides PatsyError, it has assertions
+    except Exception as error:  # patsy raises PatsyError and AssertionError
         raise OperationRefused(
             f"{text[:200]!r} is no formula: {error.args[0] if error.args else ''}"
         ) from None
@@ -70,14 +72,14 @@ def _terms(found: Iterable[Any]) -> tuple[Term, ...]:
 
 
 def _check_size(formula: Any) -> None:
-    """Raises OperationRefused: a part of a syntax tree of patsy's is too deep, or has too many terms."""
+    """Raise OperationRefused if patsy's syntax tree is too deep or stands for too many terms."""
     level, nodes = [formula], []
     for _ in range(MAX_DEPTH):
         nodes += level
         level = [part for node in level for part in node.args]
     if level:
         raise OperationRefused(f"a formula has at most {MAX_DEPTH} operators within each other")
-    counts: dict[int, int] = {}  # at most, by the node's identity
+    counts: dict[int, int] = {}  # an upper bound of the number of terms, by the `id()` of a node
     for node in reversed(nodes):
         counts[id(node)] = _most_terms(node, [counts[id(part)] for part in node.args])
         if counts[id(node)] > MAX_TERMS:
@@ -85,11 +87,11 @@ def _check_size(formula: Any) -> None:
 
 
 def _most_terms(node: Any, parts: list[int]) -> int:
-    """How many terms a part has if none of them is there twice; `parts` are those of its operands."""
+    """Return the number of terms of a node if all are different; `parts` are the numbers of its operands."""
     if node.type == "**":
         power = str(node.args[1].token.extra)
         most = int(power[:9]) if power.isdecimal() else 1
-        # terms of several factors are products of so many different ones
+        # (a + b + …)**n has the products of up to n different terms
         return sum(math.comb(parts[0], count) for count in range(1, min(parts[0], most) + 1))
     if node.type in (":", "*"):
         return math.prod(parts) + (sum(parts) if node.type == "*" else 0)
@@ -97,7 +99,7 @@ def _most_terms(node: Any, parts: list[int]) -> int:
 
 
 def tree(code: str) -> ast.expr:
-    """The syntax tree of a factor. Raises OperationRefused: it is no expression, or too large."""
+    """Parse a factor into a Python syntax tree. Raises OperationRefused if it is invalid or too large."""
     body = read(code, most_nodes=MAX_NODES, most_depth=MAX_INNER_DEPTH, remedy=BEFORE)
     if len(body) != 1 or not isinstance(body[0], ast.Expr):
         raise OperationRefused(f"{code[:200]!r} is no expression; {BEFORE}")
@@ -105,13 +107,13 @@ def tree(code: str) -> ast.expr:
 
 
 def constraints(texts: Sequence[str], names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """One row for each hypothesis, float64 of shape (hypotheses, parameters), and what each row amounts to.
+    """Convert hypotheses R b = q on the parameters b to the matrix R and the vector q.
 
-    The grammar is patsy's (*Linear constraints* in its documentation): names of parameters, numbers,
-    `+ - * /`, parentheses, `=`, and commas between hypotheses.
+    R is float64 of shape (hypotheses, parameters). The grammar is patsy's (*Linear constraints* in its
+    documentation): names of parameters, numbers, `+ - * /`, parentheses, `=`, and commas between hypotheses.
 
     Raises:
-        OperationRefused: a text is no hypothesis on these parameters, or too long.
+        OperationRefused: a text is no hypothesis on these parameters, or is too long.
     """
     import numpy as np
     import patsy
@@ -122,7 +124,7 @@ def constraints(texts: Sequence[str], names: Sequence[str]) -> tuple[np.ndarray,
     try:
         with np.errstate(all="ignore"):
             found = patsy.DesignInfo(names).linear_constraint(list(texts))
-    except Exception as error:  # besides PatsyError, it has assertions, and recursion as deep as the text
+    except Exception as error:  # patsy raises PatsyError, AssertionError and RecursionError
         why = error.args[0] if error.args else type(error).__name__
         raise OperationRefused(f"{shown} ({why})") from None
     amounts = found.constants.ravel()

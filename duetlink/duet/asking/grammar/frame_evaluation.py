@@ -1,8 +1,9 @@
-"""`query` and `eval` of a pointer to a frame: what a text says is done by operations of the lists.
+"""`query` and `eval` of a pointer to a frame: the text is evaluated here into operations of the allow-lists.
 
-What pandas does with a text is done here with pointers, step by step, so that the owner sees these steps, and
-no text. Where pandas' own way can be seen in the result it is followed: a comparison with a text or a list is
-`isin`, as there.
+The operations that pandas would run for a text are recorded as steps. So the owner gets these steps and no
+text. Details of pandas that show in the result are followed: a comparison with a text or a list is `isin`.
+Example: `frame.query("age > 60 and town == 'Ulm'")` records `frame["age"]`, `> 60`, `frame["town"]`,
+`.isin(["Ulm"])`, `&`, and `frame[…]`.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _REMEDY = "write it by operators, or work it out before and give it by @name"
 
 
 def query(frame: Any, text: str, variables: Mapping[str, Any]) -> Any:
-    """The rows of a frame for which a text is true, as `DataFrame.query`.
+    """Return the rows of a frame for which a text is true, like `DataFrame.query`.
 
     Raises:
-        OperationRefused: the text is not known here; the message says what to write instead.
+        OperationRefused: the text is not supported; the message says what to write instead.
         Exception: what pandas raises for the mock.
     """
     read = FrameText(text)
@@ -48,9 +49,9 @@ def query(frame: Any, text: str, variables: Mapping[str, Any]) -> Any:
 
 
 def evaluate(frame: Any, text: str, variables: Mapping[str, Any]) -> Any:
-    """What a text makes of the columns of a frame, as `DataFrame.eval`: a new frame where it sets columns.
+    """Evaluate a text like `DataFrame.eval`: return a value, or a new frame if the text sets columns.
 
-    Raises: as `query`.
+    Raises like `query`.
     """
     read = FrameText(text)
     evaluation = _Evaluation(frame, read, variables)
@@ -67,7 +68,7 @@ def evaluate(frame: Any, text: str, variables: Mapping[str, Any]) -> Any:
 
 
 _METHODS: Mapping[str, Callable[[Any, str, Mapping[str, Any]], Any]] = {"query": query, "eval": evaluate}
-# What says how pandas is to work; here nothing works otherwise
+# options that select an implementation in pandas; these values change nothing here
 _HARMLESS: Mapping[str, tuple[Any, ...]] = {
     "engine": (None, "python", "numexpr"),
     "inplace": (False,),
@@ -76,17 +77,17 @@ _HARMLESS: Mapping[str, tuple[Any, ...]] = {
 
 
 class FrameMethod:
-    """A method of a frame that takes a text."""
+    """The method `query` or `eval` of a pointer to a frame."""
 
     def __init__(self, frame: Any, name: str) -> None:
         self._frame = frame
         self._name = name
 
     def __call__(self, expr: str, **options: Any) -> Any:
-        """As pandas' own. `@name` in the text is a variable where this is called.
+        """Evaluate a text. `@name` in it is a variable of the caller.
 
         Raises:
-            OperationRefused: the text or an option is not known; the message says what to write instead.
+            OperationRefused: the text or an option is not supported; the message says what to write instead.
         """
         given = options.pop("local_dict", None)
         for name, value in options.items():
@@ -102,7 +103,7 @@ class FrameMethod:
 
 
 def methods_of(mock: Any) -> tuple[str, ...]:
-    """The methods of these that a pointer has: those to frames of pandas."""
+    """Return the methods of this module that a pointer with this mock has; only pandas frames have any."""
     is_frame = type(mock).__module__.partition(".")[0] == "pandas" and hasattr(mock, "columns")
     return tuple(_METHODS) if is_frame else ()
 
@@ -122,7 +123,7 @@ class _Evaluation(TreeReader):
         self._known: dict[str, Any] = {}  # columns by their names, as they are used
 
     def set(self, name: str, value: Any) -> None:
-        """A new frame, with a column."""
+        """Set a column; `frame` is a new frame afterwards."""
         self.frame = self.frame.assign(**{name: value})
         self._known[name] = value
 
@@ -163,7 +164,7 @@ class _Evaluation(TreeReader):
     def _member(self, target: Any, name: str) -> Any:
         if not is_remote(target) or name.startswith("_"):
             raise OperationRefused(f".{name} is taken of columns only; {_REMEDY}")
-        return type(target).__getattr__(target, name)  # never what a pointer itself has, such as get()
+        return type(target).__getattr__(target, name)  # never the pointer's own methods, such as get()
 
     def read_call(self, node: ast.Call) -> Any:
         arguments, keywords = self._arguments(node)
@@ -216,7 +217,7 @@ class _Evaluation(TreeReader):
             )
             if not named or not isinstance(right, (ast.List, ast.Tuple)):
                 return self._is_in(self.value(left), self.value(right), within)
-            # with names in it, it is one comparison for each, as in pandas
+            # a list with names in it is one comparison for each item, as in pandas
             each = [
                 self._compared_two(left, ast.Eq() if within else ast.NotEq(), part) for part in right.elts
             ]
@@ -230,7 +231,7 @@ class _Evaluation(TreeReader):
         return self._operation(type(how), one, other)
 
     def _is_in(self, left: Any, right: Any, within: bool) -> Any:
-        if isinstance(left, (list, str)) and is_remote(right):  # pandas turns it round
+        if isinstance(left, (list, str)) and is_remote(right):  # pandas swaps the sides
             left, right = right, [left] if isinstance(left, str) else left
         if not is_remote(left):
             raise OperationRefused(f"in is asked of a column: column in [1, 2]; {_REMEDY}")
@@ -246,7 +247,7 @@ class _Evaluation(TreeReader):
 
 
 def _is_term(node: ast.expr) -> bool:
-    """Whether pandas has this at hand, and does not work it out; of these it compares texts by `isin`."""
+    """Return True for a name, constant or method call: if both sides are such, pandas compares by `isin`."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute)
     return not isinstance(node, (ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp))
@@ -257,7 +258,7 @@ def _is_single(value: Any) -> bool:
 
 
 def _is_truth(value: Any) -> bool:
-    """Whether it is a truth value, or a column of them."""
+    """Return True for a bool, or a column of bools."""
     if isinstance(value, bool):
         return True
     return is_remote(value) and str(getattr(value, "dtype", "")) in ("bool", "boolean")

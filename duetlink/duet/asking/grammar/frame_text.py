@@ -1,8 +1,8 @@
-"""The texts of `frame.query` and `frame.eval`, read into syntax trees.
+"""Parses the texts of `frame.query` and `frame.eval` into Python syntax trees.
 
-The grammar is that of pandas: Python's expressions, where `&` and `|` bind as `and` and `or` do, `@name` is a
-variable of the caller's, and a name in backticks is a column. Python's own parser reads it, and nothing
-else of Python: no tree is ever compiled.
+The grammar is that of pandas: Python expressions in which `&` and `|` have the precedence of `and` and `or`,
+`@name` is a variable of the caller, and a name in backticks is a column. Only Python's parser is used; no
+tree is ever compiled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from duetlink.duet.asking.grammar.syntax_tree import read
 from duetlink.errors import OperationRefused
 
 MAX_TEXT = 20_000  # characters
-MAX_DEPTH = 100  # of parts in parts
+MAX_DEPTH = 100  # levels of nested parts
 MAX_NODES = 4_000  # each may become a step
 _LOCAL, _COLUMN = "__local_", "__column_"
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
@@ -24,17 +24,21 @@ _REMEDY = "write it by operators: frame[(frame.a > 3) & (frame.b == 'x')]"
 
 
 class Statement(NamedTuple):
-    """One line: `target = value`, or a value alone, where `target` is empty."""
+    """One line: `target = value`, or only a value; `target` is then empty."""
 
     target: str
     value: ast.expr
 
 
 class FrameText:
-    """The lines of a text."""
+    """The parsed lines of a text."""
 
     def __init__(self, text: str) -> None:
-        """Raises OperationRefused: it is too long or deep, or no expression; the message says where."""
+        """Parse a text.
+
+        Raises:
+            OperationRefused: it is too long, nested too deep, or no expression; the message says where.
+        """
         if not isinstance(text, str):
             raise OperationRefused(f"a text is wanted, not a {type(text).__name__}")
         if len(text) > MAX_TEXT:
@@ -47,7 +51,7 @@ class FrameText:
             raise OperationRefused("the text is empty")
 
     def column(self, name: str) -> str:
-        """What a name of the tree is called: what stood in backticks, or the name itself."""
+        """Return the column that a name in the tree stands for: the text in backticks, or the name itself."""
         number = name.removeprefix(_COLUMN)
         if number != name and number.isascii() and number.isdigit() and int(number) < len(self._columns):
             return self._columns[int(number)]
@@ -55,7 +59,7 @@ class FrameText:
 
     @staticmethod
     def local(name: str) -> str:
-        """The name of the caller's variable that a name of the tree stands for; empty: it stands for none."""
+        """Return the caller's variable that a name in the tree stands for; an empty text if it is none."""
         return name.removeprefix(_LOCAL) if name.startswith(_LOCAL) else ""
 
     def _statement(self, line: str) -> Statement:

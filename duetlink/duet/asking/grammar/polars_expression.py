@@ -1,10 +1,11 @@
-"""A Polars expression of the scientist's, made again out of operations of the lists.
+"""Converts a Polars expression into operations of the allow-lists.
 
-Theory. Polars can write an expression as JSON, which says all that is in it. That JSON may not cross: it
-could carry a pickled function, and to read it is as much as to run it. So it is written by the scientist's
-side and read there, by this parser, into a tree of calls; only these become steps. The names of nodes and
-options change between versions of Polars. So nothing of what is read is trusted: the tree is done here first,
-and the expression that comes of it must be, byte by byte, the one that was given. Otherwise it is refused.
+Theory. Polars can serialise an expression as JSON, which contains all of it. That JSON must not be sent: it
+can contain a pickled function, so that reading it means running it. Instead, the scientist's side serialises
+the expression and parses the JSON itself, into a tree of calls; only these are recorded as steps. The names
+of nodes and options change between versions of Polars, so the parser's result is never trusted: the tree is
+run here first, and the expression that it makes has to be equal to the given one, byte by byte. Otherwise the
+expression is refused.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from duetlink.duet.asking.grammar.polars_reader import Reader
 from duetlink.duet.asking.recording.program import Program
 from duetlink.errors import OperationRefused
 
-MAX_TEXT = 16 * 1024 * 1024  # characters of JSON; an item of a list takes some twenty
-MAX_DEPTH = 400  # of nodes in nodes; one operation takes two to four
+MAX_TEXT = 16 * 1024 * 1024  # characters of JSON; an item of a list takes about twenty
+MAX_DEPTH = 400  # levels of nested nodes; one operation takes two to four
 MAX_NODES = 50_000
 
 
 def read_polars(program: Program) -> None:
-    """Let a program take what is made by plain `polars`, which is imported."""
+    """Make `program` accept expressions and types of Polars as arguments. Polars is imported already."""
     import polars
 
     def read_expression(expression: Any) -> Any:
@@ -43,16 +44,16 @@ def read_polars(program: Program) -> None:
 
 
 def parsed(expression: Any, allowed: Allowed) -> Any:
-    """The tree of an expression, of which `done_here` makes its equal.
+    """Parse an expression into a tree from which `done_here` makes an equal expression.
 
     Raises:
-        OperationRefused: it has a function, is too large, or something in it is in no list; the message says
-            what, and what to do instead.
+        OperationRefused: it contains a Python function, is too large, or uses an operation in no list; the
+            message says which, and what to do instead.
     """
     try:
         text = expression.meta.serialize(format="json")
         wanted = expression.meta.serialize(format="binary")
-    except Exception as error:  # of the library: it holds something that cannot be written
+    except Exception as error:  # raised by Polars for a part that it cannot serialise
         raise OperationRefused(
             f"the expression cannot be read here ({type(error).__name__}); {BY_HAND}"
         ) from error
@@ -68,7 +69,7 @@ def parsed(expression: Any, allowed: Allowed) -> Any:
         ) from None
     _check_size(written)
     refusal = "it comes out as another one"
-    # JSON has no infinity and no NaN; which it was, only the comparison tells
+    # JSON has null for infinity and NaN; the comparison shows which one it was
     for not_finite in (float("nan"), float("inf"), float("-inf")) if "null" in text else (0.0,):
         reader = Reader(not_finite)
         tree = reader.selection(written) if _is_selector(expression) else reader.expression(written)
@@ -76,7 +77,7 @@ def parsed(expression: Any, allowed: Allowed) -> Any:
             made = done_here(tree, allowed).meta.serialize(format="binary")
         except OperationRefused:
             raise
-        except Exception as error:  # of the library: called in another way than it expects
+        except Exception as error:  # raised by Polars if the tree calls it wrongly
             refusal = f"{type(error).__name__}: {str(error)[:200]}"
             continue
         if made == wanted:
@@ -87,7 +88,7 @@ def parsed(expression: Any, allowed: Allowed) -> Any:
 
 
 def parsed_type(dtype: Any, allowed: Allowed) -> Any:
-    """The tree of a type of columns, such as `polars.List(polars.Int8)`. Raises OperationRefused."""
+    """Parse a column type, such as `polars.List(polars.Int8)`, into a tree. Raises OperationRefused."""
     import polars
 
     written = json.loads(polars.lit(None).cast(dtype).meta.serialize(format="json"))
@@ -102,7 +103,7 @@ def _is_selector(expression: Any) -> bool:
 
 
 def _check_size(written: Any) -> None:
-    """Raise OperationRefused where it is too deep or too large to be walked."""
+    """Raise OperationRefused if the parsed JSON is too deep or too large."""
     level, depth, nodes = [written], 0, 0
     while level:
         nodes += len(level)

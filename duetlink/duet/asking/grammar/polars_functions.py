@@ -1,5 +1,7 @@
-"""Functions in a Polars expression: what Polars writes as `Function`, by the table of polars_table.py, and
-those whose call depends on more than a line can say.
+"""Parses the nodes `Function` of a Polars expression.
+
+Most functions follow the table in polars_table.py. The methods of `Functions` parse those that a line of the
+table cannot describe.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from duetlink.errors import OperationRefused
 
 
 class Functions(Values):
-    """Reads the nodes of functions."""
+    """Parses the nodes of functions."""
 
     def expression(self, node: Any) -> Any:
-        """The tree of a node. Raises OperationRefused."""
+        """Parse a node into a tree. Raises OperationRefused."""
         raise NotImplementedError
 
     def _all(self, nodes: list[Any]) -> tuple[Any, ...]:
@@ -107,9 +109,9 @@ class Functions(Values):
     def format(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         text, end = "", 0
         pieces = options["format"].encode()
-        for place in options["insertions"]:
-            text += pieces[end:place].decode() + "{}"
-            end = place
+        for position in options["insertions"]:
+            text += pieces[end:position].decode() + "{}"
+            end = position
         return ParsedCall("polars.format", (text + pieces[end:].decode(), *inputs))
 
     def negate(self, inputs: tuple[Any, ...], options: Any) -> Any:
@@ -225,7 +227,7 @@ def _method(path: str, inputs: list[Any], named: dict[str, Any]) -> ParsedCall:
 
 
 def _of_window(written: Any) -> dict[str, Any]:
-    """What the function of a window takes beside the window."""
+    """Return the keywords of a rolling function other than those of its window."""
     if written is None:
         return {}
     kind, inside = opened(written)

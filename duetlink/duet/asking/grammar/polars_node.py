@@ -1,4 +1,4 @@
-"""Nodes of a Polars expression, as JSON has them: a text, or a dict whose one key is the node's kind."""
+"""Helpers for the JSON of Polars expressions. A node is a text, or a dict whose only key is its kind."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def unknown(what: str) -> OperationRefused:
-    """The error that says what is not known, and what to do instead."""
+    """Return the error for an unknown part, with the advice to use `duet.remote(polars)`."""
     return OperationRefused(f"{what} of a Polars expression is not known here; {BY_HAND}")
 
 
 def snake(name: str) -> str:
-    """`IsNotNan` as `is_not_nan`."""
+    """Convert `IsNotNan` to `is_not_nan`."""
     return _WORD.sub("_", name).lower()
 
 
 def opened(node: Any) -> tuple[str, Any]:
-    """The kind of a node, and what is inside; None where there is nothing."""
+    """Return the kind of a node and its content; the content is None if the node has none."""
     if isinstance(node, str):
         return node, None
     if isinstance(node, dict) and len(node) == 1:
@@ -42,19 +42,19 @@ def opened(node: Any) -> tuple[str, Any]:
 
 
 def series_of(ipc: list[int]) -> Any:
-    """What Polars writes of a list of values: a stream of Arrow, as bytes."""
+    """Read a list of values, which Polars serialises as the bytes of an Arrow stream. Raises ValueError."""
     import polars
 
     try:
         return polars.read_ipc_stream(io.BytesIO(bytes(ipc))).to_series()
-    except Exception as error:  # of the library
+    except Exception as error:  # raised by Polars
         raise ValueError(type(error).__name__) from error
 
 
 def span(written: dict[str, Any]) -> str:
-    """A span of time as Polars reads it, such as `-1mo2d`."""
+    """Convert a span of time to the text that Polars' functions take, such as `-1mo2d`."""
     rest, unit = written["nsecs"], "i" if written["parsed_int"] else "ns"
-    if unit == "ns" and rest % 1000 == 0:  # a range that is given nanoseconds would be of nanoseconds
+    if unit == "ns" and rest % 1000 == 0:  # a range with a step in nanoseconds would have that resolution
         rest, unit = rest // 1000, "us"
     parts = [(written["months"], "mo"), (written["weeks"], "w"), (written["days"], "d"), (rest, unit)]
     text = "".join(f"{count}{name}" for count, name in parts if count)

@@ -1,4 +1,4 @@
-"""Reads what Polars writes of an expression into a tree of calls."""
+"""Parses the JSON of a Polars expression into a tree of calls."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from duetlink.errors import OperationRefused
 
 
 class Reader(Functions):
-    """Reads the nodes of expressions."""
+    """Parses the nodes of expressions."""
 
     def expression(self, node: Any) -> Any:
-        """The tree of a node. Raises OperationRefused."""
+        """Parse a node into a tree. Raises OperationRefused."""
         kind, inside = opened(node)
         if kind in WRITES_FUNCTIONS:
             raise OperationRefused(OWN)
@@ -56,7 +56,7 @@ class Reader(Functions):
     def cast(self, node: dict[str, Any]) -> Any:
         if node["dtype"] == {"Literal": {"Datetime": ["Microseconds", None]}} and "Literal" in node["expr"]:
             kind, inside = opened(node["expr"]["Literal"].get("Scalar", "none"))
-            if kind == "Datetime" and inside[2] is not None:  # so versions before 2 write a time without zone
+            if kind == "Datetime" and inside[2] is not None:  # versions before 2: a time without a zone
                 return self.literal({"Scalar": {"Datetime": [*inside[:2], None]}})
         options = {
             "Strict": {},
@@ -128,7 +128,7 @@ class Reader(Functions):
         return ParsedCall(".over", self._all([node["function"], *node["partition_by"]]), options)
 
     def window(self, node: dict[str, Any]) -> Any:
-        """What older versions, such as 1.33, write of `over` and `rolling`."""
+        """Parse `over` and `rolling` as older versions of Polars, such as 1.33, serialise them."""
         kind, inside = opened(node["options"])
         if kind == "Over":
             return self.over({**node, "mapping": inside})
@@ -148,7 +148,7 @@ class Reader(Functions):
         )
 
     def each_list(self, node: dict[str, Any]) -> Any:
-        """What is done within each list."""
+        """Parse an operation within each list of a column."""
         lists = ParsedCall("@list", (self.expression(node["expr"]),))
         kind, inside = opened(node["evaluation"])
         if node["variant"] == "ListAgg":

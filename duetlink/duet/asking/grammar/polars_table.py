@@ -1,18 +1,19 @@
-"""How the functions of a Polars expression, as Polars writes them, are called in Python.
+"""A table that maps the functions in a serialised Polars expression to their Python calls.
 
-One line for each: the method of the first input, or a function of `polars.`, and keywords. A keyword is
-`name`, `name=field` of the function's options, `name=.` for the options themselves, `name=#2` for an input,
-and `name=#2?` for one that may be missing; inputs that are not named go by position. A mark behind the field
-says how Polars writes it: `!` a name like `HalfToEven`, `~` a span of time, `^` a unit of time, `%` a type,
-`@` a time zone.
+A line has the serialised name, the method of the first input (or a function of `polars.`), and keywords:
 
-What is not here is called by its own name, with its options as keywords: `IsNotNan` is `is_not_nan`. That
-guess needs no trust: see polars_expression.py.
+- `name` and `name=field` take an option of the function, `name=.` the options themselves;
+- `name=#2` takes an input, `name=#2?` one that may be missing; other inputs are passed by position;
+- a mark after the field says how the option is serialised: `!` a name like `HalfToEven`, `~` a span of time,
+  `^` a unit of time, `%` a type, `@` a time zone.
+
+A function without a line is called by its own name with its options as keywords: `IsNotNan` is `is_not_nan`.
+A wrong guess does no harm: the result is compared with the given expression (polars_expression.py).
 """
 
 from __future__ import annotations
 
-# Where in `Expr` the functions of a group are.
+# namespaces of `Expr` by the group of functions
 SPACES = {
     "ArrayExpr": "arr.",
     "BinaryExpr": "bin.",

@@ -1,4 +1,4 @@
-"""Polars' types of columns, from what Polars writes of them to how the lists make them."""
+"""Parses serialised column types of Polars into trees of calls."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ UNITS = {"Nanoseconds": "ns", "Microseconds": "us", "Milliseconds": "ms"}
 
 
 def zone_of(written: Any) -> Any:
-    """The name of a time zone; None: there is none."""
+    """Return the name of a time zone; None if there is none."""
     return written["inner"] if isinstance(written, dict) else written
 
 
 def type_of(written: Any, strings: Any) -> Any:
-    """The tree that makes a type. `strings` reads the texts of an Enum. Raises OperationRefused."""
+    """Parse a column type. `strings` reads the categories of an Enum. Raises OperationRefused."""
     import polars
 
     if isinstance(written, str):
@@ -25,7 +25,7 @@ def type_of(written: Any, strings: Any) -> Any:
             return found
     elif isinstance(written, dict) and len(written) == 1:
         ((kind, inside),) = written.items()
-        if kind == "Literal":  # where the type could also follow from an expression
+        if kind == "Literal":  # newer versions: a type may also be given by an expression
             return type_of(inside, strings)
         if kind == "Datetime":
             return ParsedCall("polars.Datetime", (UNITS[inside[0]], zone_of(inside[1])))

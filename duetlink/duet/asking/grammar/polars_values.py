@@ -18,17 +18,17 @@ _BY_KIND = ("Numeric", "Integer", "SignedInteger", "UnsignedInteger", "Float", "
 
 
 class Values:
-    """Reads nodes that hold no others, and selectors."""
+    """Parses nodes that hold no other nodes, and selectors."""
 
     def __init__(self, not_finite: float) -> None:
-        """`not_finite` stands for each number that JSON cannot have."""
+        """`not_finite` is used for each number that JSON cannot express (NaN or an infinity)."""
         self._not_finite = not_finite
 
     def column(self, name: str) -> Any:
         return ParsedCall("polars.col", (name,))
 
     def selector(self, node: Any) -> Any:
-        """As columns, which take operators as columns do."""
+        """Parse a selector inside an expression: it becomes an expression of columns."""
         kind, inside = opened(node)
         if kind == "ByName" and inside["strict"]:
             return ParsedCall("polars.col", (inside["names"],))
@@ -37,7 +37,7 @@ class Values:
         return ParsedCall(".as_expr", (self._selected(node),))
 
     def selection(self, node: Any) -> Any:
-        """The tree of a selector, which stays one. Raises OperationRefused."""
+        """Parse a selector that is the whole expression, and stays a selector. Raises OperationRefused."""
         kind, inside = opened(node)
         if kind != "Selector":
             raise unknown(f"the selector {kind!r}")
@@ -47,7 +47,7 @@ class Values:
             raise unknown(f"a selector ({type(error).__name__})") from None
 
     def _selected(self, node: Any) -> Any:
-        """As a selector, of which others can be made."""
+        """Parse a selector into one that operators can combine with others."""
         kind, inside = opened(node)
         if kind == "Wildcard":
             return ParsedCall("polars.selectors.all")
@@ -120,5 +120,5 @@ class Values:
         raise unknown(f"the value {kind!r}")
 
     def type(self, written: Any) -> Any:
-        """The tree of a type of columns. Raises OperationRefused."""
+        """Parse a column type into a tree. Raises OperationRefused."""
         return type_of(written, lambda strings: series_of(strings).to_list())

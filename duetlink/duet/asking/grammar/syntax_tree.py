@@ -1,6 +1,6 @@
-"""Python's syntax tree of a text, worked out with pointers and plain numbers. Nothing is compiled.
+"""Evaluates Python syntax trees with pointers and plain numbers. Nothing is compiled or executed by Python.
 
-Numbers have bounds: ten characters can name one of gigabytes.
+Numbers are bounded, since ten characters such as `9**9**9**9` can name a number of gigabytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBERS = (int, float, bool, complex)
 
 
 def read(code: str, *, most_nodes: int, most_depth: int, remedy: str) -> list[ast.stmt]:
-    """The statements of a text. Raises OperationRefused: it cannot be read, or is too large."""
+    """Parse a text into Python statements. Raises OperationRefused if it is invalid or too large."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
@@ -41,8 +41,8 @@ def read(code: str, *, most_nodes: int, most_depth: int, remedy: str) -> list[as
 
 
 class TreeReader:
-    """Works out expressions. A node of class `ast.BinOp` is read by `read_binop`; a node for which a reader
-    has no such method is refused.
+    """Evaluates expressions. A node of class `ast.BinOp` is evaluated by `read_binop`; a node without such a
+    method is refused.
     """
 
     operators: ClassVar[Mapping[type[ast.AST], str]] = {
@@ -67,14 +67,17 @@ class TreeReader:
     }
 
     def __init__(self, program: Program, variables: Mapping[str, Any], where: str, remedy: str) -> None:
-        """`variables` are the caller's. `where` says what the text is, and `remedy` what to do without it."""
+        """`variables` are the caller's. Errors name the text by `where` and advise by `remedy`."""
         self._program = program
         self._variables = variables
         self._where = where
         self._remedy = remedy
 
     def value(self, node: ast.AST) -> Any:
-        """A pointer or a plain value. Raises OperationRefused, and what the library raises for the mock."""
+        """Evaluate a node to a pointer or a plain value.
+
+        Raises OperationRefused, and whatever the library raises for the mock.
+        """
         visit = getattr(self, f"read_{type(node).__name__.lower()}", None)
         if visit is None:
             raise self._unknown(type(node).__name__)
@@ -133,14 +136,14 @@ class TreeReader:
 
 
 def bounded(value: Any) -> Any:
-    """The value itself. Raises OperationRefused: it is an integer of more than 64 bits."""
+    """Return the value. Raises OperationRefused if it is an integer of more than 64 bits."""
     if isinstance(value, int) and abs(value) >= _MOST:
         raise OperationRefused("a number of more than 64 bits fits in no column")
     return value
 
 
 def _of_numbers(name: str, left: Any, right: Any) -> Any:
-    """`operator.name` of two plain numbers. Raises OperationRefused: they are none, or too large."""
+    """Return `operator.name` of two plain numbers. Raises OperationRefused for others and large results."""
     if not all(type(side) in _NUMBERS for side in (left, right)):
         raise OperationRefused(
             f"{name} of two values, of which none is a column; work it out before and give it by its name"
@@ -153,15 +156,15 @@ def _of_numbers(name: str, left: Any, right: Any) -> Any:
         raise OperationRefused(f"{name} of {left} and {right}: {error}") from None
 
 
-# -- variables of the caller's that have rows, as columns have ----------------------------------------------
+# -- variables of the caller ---------------------------------------------------------------------------------
 
 
 def has_rows(value: Any) -> bool:
-    """Whether it is an array, series or frame."""
+    """Return True for an array, series or frame with at least one axis."""
     shape = getattr(value, "shape", None)
     return isinstance(shape, tuple) and len(shape) > 0
 
 
 def placed(program: Program, value: Any) -> Any:
-    """A pointer to its copy at the owner. Raises UnsupportedValue."""
+    """Place a copy of a value at the owner, and return a pointer to it. Raises UnsupportedValue."""
     return program.wrap(value, program.place(value), PUBLIC)
