@@ -41,7 +41,7 @@ __all__ = [
     "progress",
 ]
 
-# Loaded when first used (PEP 562): `import duetlink` alone costs next to nothing.
+# loaded when first used (PEP 562), so that `import duetlink` is fast
 _HOMES = {
     "Budget": "duetlink.duet.objects.budget",
     "Duet": "duetlink.duet.duet",
@@ -65,7 +65,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name == "errors":
         return importlib.import_module("duetlink.errors")
-    if name.startswith("_"):  # Python and its tools ask for many
+    if name.startswith("_"):  # Python and its tools look up many such names
         raise AttributeError(f"module 'duetlink' has no attribute {name!r}")
     raise importlib.import_module("duetlink.attributes").unknown("duetlink", name, __all__)
 

@@ -26,34 +26,35 @@ def group(
     patience_s: float = 10.0,
     only: Sequence[str] | None = None,
 ) -> Group:
-    """Open a group and show the one code for all who may come; or join the group that waits under `code`.
+    """Open a group and show its code for the other members; or join the group that waits under `code`.
 
-    Whoever opens it gets the group at once, and it begins when all are there: see `group.wait_ready()`, or
-    just call an operation, which waits. Whoever joins gets it connected to everybody who is there.
+    The founder, who opens the group, gets it at once. It begins when all members have joined: see
+    `group.wait_ready()`, or call an operation, which waits. A member who joins gets the group connected to
+    all other members.
 
     Args:
-        code: what whoever opened the group has told you, such as "7-crossover-clockwork".
-        size: how many members it has, 2 to 16. Without it, it is open until `group.close_doors()`, or up to
-            16, and those who come later wait for `group.admit()` or the next `group.average()`.
-        name: what the others see as your name.
-        signaling: `ws://` or `wss://` address of a signaling server. Default: `DUETLINK_SIGNALING`, else
-            whoever opens the group has one in this kernel, for as long as they are in it.
+        code: the code that the founder gave you, such as "7-crossover-clockwork". None opens a new group.
+        size: the number of members, 2 to 16. Without it the group is open until `group.close_doors()` or up
+            to 16 members, and later members wait for `group.admit()` or the next `group.average()`.
+        name: the name that the other members see.
+        signaling: `ws://` or `wss://` address of a signaling server. Default: `DUETLINK_SIGNALING`, else the
+            founder's kernel runs one for as long as the founder is in the group.
         settings: default `Settings.from_environment()`.
-        on_loss: "raise" has the loss of a member end what runs with PeerLost at everybody, once; the next
-            operation runs among those who are left. "continue" tries again by itself.
-        patience_s: how long a member may be out of reach before it counts as lost.
+        on_loss: with "raise", the loss of a member ends the running operation with PeerLost at every member,
+            once; the next operation runs among the remaining members. "continue" repeats it automatically.
+        patience_s: seconds for which a member may be unreachable before it counts as lost.
         only: the operations that may be called here, such as ("average", "sum"); others raise
-            OperationRefused. "sum" stands for all_reduce, reduce and reduce_scatter with sum or mean;
-            "secure_sum" for all_reduce and average with secure=True.
+            OperationRefused. "sum" means all_reduce, reduce and reduce_scatter with sum or mean;
+            "secure_sum" means all_reduce and average with secure=True.
 
     Raises:
         SettingError: an argument or variable cannot be used.
-        MalformedCode, UnknownCode, CodeUsed, WrongCode: what is wrong with the code, and what to do.
-        GroupFull, CodeUnattended: there is no room, or nobody lets anybody in just now.
+        MalformedCode, UnknownCode, CodeUsed, WrongCode: the code cannot be used; the message says why.
+        GroupFull, CodeUnattended: the group is full, or no member admits others at the moment.
         IncompatiblePeer: it is the code of a duet, or the versions do not fit.
         SignalingUnavailable, SignalingRefused: the signaling server cannot be reached, or has no room.
-        PortUnavailable: nothing can listen at a port that the settings fix.
-        PairingError: those who are there were met, but no connection came about.
+        PortUnavailable: a port that the settings fix cannot be used.
+        PairingError: the members were found, but could not be connected.
         AuditUnavailable: the audit log cannot be written.
     """
     settings = Settings.from_environment() if settings is None else settings
@@ -70,14 +71,14 @@ def group(
 
 
 def _show(made: Group, size: int | None, *, opened: bool) -> None:
-    """In a notebook the panel, which leaves no code in the file; elsewhere the line for the others."""
+    """Show the panel in a notebook, where the code is not saved to the file; elsewhere print the code."""
     if in_notebook():
         with contextlib.suppress(PanelUnavailable):
             made.panel()
             return
     if not opened:
         return
-    line = f"group = duetlink.group('{made.code}')"  # so that it may be pasted between double quotes as well
+    line = f"group = duetlink.group('{made.code}')"  # single quotes: the line may be pasted into "…"
     who = "everybody who may come" if size is None else f"the {size - 1} who may come"
     show_text(
         f"Send this line to {who}:\n\n    {line}\n\nThen compare the words of group.verifier.", code=line

@@ -1,4 +1,4 @@
-"""Attributes that something does not have: read or set, they are an error that names the near ones."""
+"""Errors for unknown attributes, with suggestions of similar names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _MOST_NEAR = 3
 
 
 def unknown(what: str, name: str, names: Iterable[str]) -> UnknownAttribute:
-    """Of something, such as "a duet", that has `names` and not `name`."""
+    """Return the error for an unknown attribute `name` of an object that has the attributes `names`.
+
+    `what` is the object in words, such as "a duet".
+    """
     public = sorted({each for each in names if not each.startswith("_")})
     if near := nearest(name, public):
         hint = f"did you mean {' or '.join(map(repr, near))}?"
@@ -24,8 +27,8 @@ def unknown(what: str, name: str, names: Iterable[str]) -> UnknownAttribute:
 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """Those of `names` that `name` may stand for, the nearest first."""
-    import difflib  # here: few names are wrong
+    """Return up to three of `names` that resemble `name`, the most similar first."""
+    import difflib  # imported here, since it is needed for errors only
 
     public = list(names)
     begun = [each for each in public if len(name) > 2 and each.startswith(name)]
@@ -33,19 +36,20 @@ def nearest(name: str, names: Iterable[str]) -> list[str]:
 
 
 class KnownAttributes:
-    """A base for what people hold. Public attributes are those that its class has; properties with a setter
-    can be set, and nothing else can.
+    """A base class whose instances reject unknown public attributes, so that typing errors are noticed.
+
+    Public attributes are those of the class. Only properties with a setter can be set.
     """
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # which would take every name for known
+    if not TYPE_CHECKING:  # a type checker would accept every name because of __getattr__
 
         def __getattr__(self, name: str) -> Any:
             kind = type(self)
             if name.startswith("_"):
                 raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
-            if hasattr(kind, name):  # a property whose own code has met an AttributeError: that one
+            if hasattr(kind, name):  # a property raised AttributeError inside: raise that one again
                 return object.__getattribute__(self, name)
             raise unknown(f"a {kind.__name__}", name, dir(self))
 

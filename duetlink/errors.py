@@ -18,7 +18,7 @@ class DuetError(Exception):
         return Exception.__str__(self)
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython prints: the message is what matters, and not the frames within duetlink."""
+        """Return the lines that IPython prints: the message and the user's frames, without duetlink's own."""
         return rendered(self)
 
 
@@ -27,11 +27,11 @@ class SettingError(DuetError, ValueError):
 
 
 class UnknownAttribute(DuetError, AttributeError):
-    """Something has no attribute of this name, or none that can be set; the message names the near ones."""
+    """An object has no attribute of this name, or it cannot be set; the message suggests similar names."""
 
 
 class PanelUnavailable(DuetError, RuntimeError):
-    """The panel cannot be shown here; the message says what is missing. All else works without it."""
+    """The panel cannot be shown here; the message says what is missing. Everything else works without it."""
 
 
 # -- pairing -----------------------------------------------------------------------------------------------
@@ -54,11 +54,11 @@ class CodeUsed(PairingError, PermissionError):
 
 
 class CodeUnattended(PairingError, LookupError):
-    """Nobody waits under the code of a group just now; another member may in a moment."""
+    """No member of the group waits under its code at the moment; try again in a moment."""
 
 
 class GroupFull(PairingError, PermissionError):
-    """The group has as many members as it takes; somebody may come in when one has gone."""
+    """The group has its full number of members; a place becomes free when a member leaves."""
 
 
 class WrongCode(PairingError, PermissionError):
@@ -89,8 +89,9 @@ class PairingTimeout(PairingError, TimeoutError):
 
 
 class LinkClosed(DuetError, ConnectionError):
-    """The link is closed; the message says by whom and why. `reason` has the peer's own words, where it was
-    the peer.
+    """The link is closed; the message says by whom and why.
+
+    `reason` has the peer's own words if the peer closed it, else it is empty.
     """
 
     reason = ""
@@ -119,11 +120,11 @@ class PortUnavailable(DuetError, ConnectionError):
 
 
 class LocalProtocolError(DuetError, RuntimeError):
-    """This side used the link in a way that it does not allow."""
+    """This side used the link in a way that the protocol does not allow."""
 
 
 class RemoteProtocolError(DuetError, ValueError):
-    """The peer sent what the protocol does not allow."""
+    """The peer sent a message that the protocol does not allow."""
 
 
 class LimitExceeded(RemoteProtocolError):
@@ -154,7 +155,7 @@ class MalformedValue(RemoteProtocolError):
 
 
 class MalformedChunk(RemoteProtocolError):
-    """Bytes that should be an encoded array are cut short, altered, or were never one."""
+    """Bytes that should be an encoded array are incomplete, altered, or something else."""
 
 
 class UnknownCodec(DuetError, LookupError):
@@ -162,11 +163,11 @@ class UnknownCodec(DuetError, LookupError):
 
 
 class CodecFailed(DuetError, RuntimeError):
-    """A codec could not encode an array; the array is as it was, and can go as it is."""
+    """A codec could not encode an array. The array is unchanged, and can be sent unencoded."""
 
 
 class OutOfRange(DuetError, ValueError):
-    """A number is beyond the range that was declared for a fixed-point sum. Nothing was clipped or sent."""
+    """A number is outside the range declared for a fixed-point sum. Nothing was clipped or sent."""
 
 
 class MissingLibrary(DuetError, ImportError):
@@ -174,11 +175,11 @@ class MissingLibrary(DuetError, ImportError):
 
 
 class ExtensionFailed(DuetError, ImportError):
-    """A package that adds a path, a value type or a list of operations cannot be used; the message has it."""
+    """A package with a path, a value type or a list of operations cannot be used; the message names it."""
 
 
 class DescriptorsShort(DuetError, OSError):
-    """This process is about to have as many files and sockets open as it may; the message has the numbers."""
+    """This process is close to its limit of open files and sockets; the message has the numbers."""
 
 
 class TransferFailed(DuetError, OSError):
@@ -186,7 +187,7 @@ class TransferFailed(DuetError, OSError):
 
 
 class UndecodableChunk(TransferFailed):
-    """What came encoded does not decode; it is asked for again as it is."""
+    """An encoded chunk cannot be decoded; it is requested again without encoding."""
 
 
 class TransferCancelled(TransferFailed):
@@ -194,7 +195,7 @@ class TransferCancelled(TransferFailed):
 
 
 class TransferEnded(DuetError, RuntimeError):
-    """The transfer has ended already, and cannot be paused, resumed or cancelled; or it cannot be retried."""
+    """The transfer has ended and cannot be paused, resumed or cancelled; or it cannot be retried."""
 
 
 class TicketRefused(DuetError, PermissionError):
@@ -202,21 +203,21 @@ class TicketRefused(DuetError, PermissionError):
 
 
 class ValueRefused(DuetError, PermissionError):
-    """The peer does not take what was sent: larger than its limit, or of a library that it has not got."""
+    """The peer does not accept the value: larger than its limit, or of a library that it does not have."""
 
 
 # -- the audit log -----------------------------------------------------------------------------------------
 
 
 class AuditUnavailable(DuetError, OSError):
-    """The audit log cannot be written or read. Nothing leaves until it can be written, or is switched off."""
+    """The audit log cannot be written or read. Nothing is released until it can, or is switched off."""
 
 
 class AuditBroken(DuetError, ValueError):
-    """The audit log is not as it was written: changed, cut, reordered or torn. The message says where."""
+    """The audit log was changed, cut, reordered or torn after it was written. The message says where."""
 
 
-# -- what launch(resume=…) keeps ---------------------------------------------------------------------------
+# -- state kept by launch(resume=…) ------------------------------------------------------------------------
 
 
 class StateInUse(DuetError, RuntimeError):
@@ -224,11 +225,11 @@ class StateInUse(DuetError, RuntimeError):
 
 
 class StateBroken(DuetError, ValueError):
-    """The kept state is not as it was written, or a newer version wrote it. Nothing of it was changed."""
+    """The kept state is damaged, or a newer version wrote it. Nothing in it was changed."""
 
 
 class StateUnavailable(AuditUnavailable):
-    """The kept state cannot be written or read. What has to be remembered when it leaves does not leave."""
+    """The kept state cannot be written or read. Nothing is released that would have to be recorded there."""
 
 
 # -- assets and requests -----------------------------------------------------------------------------------
@@ -243,7 +244,7 @@ class AssetChanged(DuetError, RuntimeError):
 
 
 class RequestDenied(DuetError, PermissionError):
-    """The owner said no. `reason` holds the owner's words, empty if none were given."""
+    """The owner denied the request. `reason` has the owner's words, empty if none were given."""
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
@@ -270,29 +271,30 @@ class RequestAnswered(DuetError, RuntimeError):
 
 
 class OperationRefused(DuetError, PermissionError):
-    """An operation that may not be done with private data; the message says which, and what may be."""
+    """An operation is not permitted on private data; the message says which, and what is permitted."""
 
 
 class OperationFailed(DuetError, RuntimeError):
-    """An operation failed on the real data at the owner; the message says which one, in the steps as made."""
+    """An operation failed on the real data at the owner; the message says which step."""
 
 
 class ProgramDiffers(DuetError, RuntimeError):
-    """A result is something else when its program runs alone on the mocks than it is in this session, so the
-    owner's value is not given; the message has both.
+    """A result differs between this session and a separate run of its program on the mocks.
+
+    The owner's value is held back, since the program may lack a step. The message has both results.
     """
 
 
 class PrivateValue(DuetError, RuntimeError):
-    """Python wants the value of something private, such as for an `if`; here only its mock is known."""
+    """Python needs a private value, for example for an `if`; on this side only its mock is known."""
 
 
 class PrivateLength(PrivateValue, TypeError):
-    """Python wants the length of something private; `list(x)` asks for it, and goes on without one."""
+    """Python needs a private length. It is a TypeError too, since `list(x)` then goes on without a length."""
 
 
 class NoMock(DuetError, RuntimeError):
-    """The object has no mock, so nothing can be done with it from afar but to ask for it."""
+    """The object has no mock, so it can only be requested; operations on it are not possible."""
 
 
 class WorkerUnavailable(DuetError, RuntimeError):
@@ -300,18 +302,18 @@ class WorkerUnavailable(DuetError, RuntimeError):
 
 
 class WorkLimit(WorkerUnavailable):
-    """The work took more memory, time or room than the owner allows; its results are gone."""
+    """The work took more memory, time or disk space than the owner allows; its results are gone."""
 
 
 class BudgetExceeded(DuetError, PermissionError):
-    """The release would cost more privacy than is left in the budget; nothing was charged, nothing left."""
+    """The release would cost more than is left of the privacy budget; nothing was charged or released."""
 
 
 # -- preparation -------------------------------------------------------------------------------------------
 
 
 class PrepError(DuetError, ValueError):
-    """A table is not as its preparation needs it. `file`, `row` (from 0) and `column` say where, if known."""
+    """A table does not fit its preparation. `file`, `row` (from 0) and `column` say where, if known."""
 
     def __init__(self, message: str, *, file: str = "", row: int | None = None, column: str = "") -> None:
         super().__init__(message)
@@ -321,7 +323,7 @@ class PrepError(DuetError, ValueError):
 
 
 class PrepNotWritten(DuetError, OSError):
-    """A prepared table could not be written; what was there under its name is as it was."""
+    """A prepared table could not be written; an existing file of that name is unchanged."""
 
 
 # -- groups ------------------------------------------------------------------------------------------------
@@ -332,10 +334,10 @@ class GroupError(DuetError, RuntimeError):
 
 
 class GroupOver(GroupError, ConnectionError):
-    """This member is in its group no more, or never came in; the message says why and what the way back is.
+    """This member is no longer in its group, or never was; the message says why and how to come back.
 
-    It is no `PeerLost`: after that one the next call goes on, with who is left. After this one every call
-    raises it again.
+    Every later call raises it again. That differs from `PeerLost`, after which the next call continues with
+    the remaining members.
     """
 
 
@@ -356,10 +358,10 @@ class OperationAborted(GroupError):
 
 
 class SecureSumFailed(GroupError):
-    """A secure sum cannot be opened any more, or is beyond its range; the message says which.
+    """A secure sum can no longer be opened, or is outside its range; the message says which.
 
-    `ranks` and `names` are those of the members that gave garbage, where that is known (`accountable=True`).
-    With `is_pair` they are two members, one of whom at least does not keep to the protocol.
+    `ranks` and `names` are those of the members that sent invalid data, if that is known
+    (`accountable=True`). If `is_pair` is true, they are two members of which at least one broke the protocol.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""What other packages add to duetlink, found by their entry points: paths, value types, lists of operations.
+"""Finds extensions in other packages by their entry points: paths, value types, lists of operations.
 
-What is installed is looked up once in each process, and loaded by what this side does, all of a group
-together. Nothing is found or imported because a peer has named it. Names of duetlink's own cannot be taken.
+Entry points are looked up once in each process. All extensions of a group are loaded together, when this side
+first needs the group; a name that a peer sends never causes an import. Extensions cannot use duetlink's own
+names.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from duetlink.errors import ExtensionFailed
 PATHS = "duetlink.paths"
 VALUES = "duetlink.values"
 OPERATIONS = "duetlink.operations"
-# what decides which objects and operations a process knows: the same in a room as in its kernel
+# groups that decide which objects and operations a process knows; a room needs the same as its kernel
 SHARED = (VALUES, OPERATIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """One entry point of a package that is installed."""
+    """One entry point of an installed package."""
 
     group: str
     name: str
@@ -31,15 +32,15 @@ class Extension:
     entry: importlib.metadata.EntryPoint
 
     def load(self) -> Any:
-        """What it names. Raises ExtensionFailed."""
+        """Import and return the object that the entry point names. Raises ExtensionFailed."""
         try:
             return self.entry.load()
         except Exception as error:
             raise self.failed(f"it cannot be loaded: {type(error).__name__}: {error}") from error
 
     def failed(self, why: str) -> ExtensionFailed:
-        """The error for what is wrong with it; `why` ends without a full stop."""
-        return ExtensionFailed(f"{self}: {why}; uninstall the package, or take a version that is mended")
+        """Return the error for a faulty extension; `why` ends without a full stop."""
+        return ExtensionFailed(f"{self}: {why}; uninstall the package, or install a version that works")
 
     def __str__(self) -> str:
         return f"{self.name!r} of {self.package} ({self.group})"
@@ -47,7 +48,7 @@ class Extension:
 
 @functools.cache
 def extensions(group: str, reserved: frozenset[str]) -> Mapping[str, Extension]:
-    """Those of a group, by name. Raises ExtensionFailed for a name that is reserved or is given twice."""
+    """Return the extensions of a group by name. Raises ExtensionFailed for reserved or repeated names."""
     found: dict[str, Extension] = {}
     for entry in importlib.metadata.entry_points(group=group):
         extension = Extension(group, entry.name, _package(entry), entry)
@@ -61,7 +62,7 @@ def extensions(group: str, reserved: frozenset[str]) -> Mapping[str, Extension]:
 
 @functools.cache
 def shared_extensions() -> tuple[str, ...]:
-    """In words, all that a room has to have as its kernel has it, in order."""
+    """Return a sorted list, in words, of the extensions that a room and its kernel must have in common."""
     entries = (entry for group in SHARED for entry in importlib.metadata.entry_points(group=group))
     return tuple(sorted(f"{entry.name} of {_package(entry)} ({entry.group})" for entry in entries))
 

@@ -1,8 +1,7 @@
-"""Where the panel of a notebook comes from: another package, found by its entry point.
+"""Finds the package that draws the notebook panel, by its entry point.
 
-A package that draws duets and groups registers a function in the entry point group `duetlink.panel`. It takes
-one and returns an object with `display()` and `close()`. `duetlink_widgets` is that package; this one does
-not import it.
+Such a package registers a function in the entry point group `duetlink.panel`. The function takes a duet or a
+group and returns an object with `display()` and `close()`. duetlink itself imports no such package.
 """
 
 from __future__ import annotations
@@ -17,18 +16,20 @@ GROUP = "duetlink.panel"
 
 
 class Panel(Protocol):
-    """What a notebook shows of a duet or a group."""
+    """The panel that a notebook shows for a duet or a group."""
 
     def display(self) -> None:
-        """Show it below the cell that runs."""
+        """Show the panel below the running cell."""
 
     def close(self) -> None:
-        """Remove it from every page, and stop."""
+        """Remove the panel from every page, and stop updating it."""
 
 
 def make_panel(shown: object) -> Panel:
-    """The panel of a duet or a group. Raises PanelUnavailable outside notebooks, and where no package draws
-    one.
+    """Make the panel of a duet or a group.
+
+    Raises:
+        PanelUnavailable: this is no notebook, no package draws panels, or that package failed.
     """
     if not in_notebook():
         raise PanelUnavailable("the panel needs a Jupyter notebook; print() shows how things stand")
@@ -39,13 +40,13 @@ def make_panel(shown: object) -> Panel:
         )
     try:
         panel: Panel = found.load()(shown)
-    except Exception as error:  # of another package: what it was to show goes on
+    except Exception as error:  # raised by the other package; the duet or group goes on
         raise PanelUnavailable(f"the panel cannot be made: {type(error).__name__}: {error}") from error
     return panel
 
 
 def in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this, found without importing IPython."""
+    """Return True in a Jupyter kernel. Does not import IPython."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and hasattr(shell, "kernel")

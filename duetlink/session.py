@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 OWNER, SCIENTIST = "owner", "scientist"
 
-Attach = Callable[[Link, str], Awaitable[None]]  # has a connected link with this verifier become the duet's
+Attach = Callable[[Link, str], Awaitable[None]]  # makes a connected link, with its verifier, the duet's link
 
 _PROBE_LASTS_S = 60.0  # a server that answered at launch may be gone when the peer comes
 
@@ -80,41 +80,40 @@ def launch(
     `duet.wait_connected()`.
 
     Args:
-        name: what the peer sees as your name. Default: that of `resume`, else "owner".
+        name: the name that the peer sees. Default: that of `resume`, else "owner".
         signaling: `ws://` or `wss://` address of a signaling server, or "paste" to carry the messages by
-            hand. Default: `DUETLINK_SIGNALING`, else this kernel has one for as long as a code names it.
+            hand. Default: `DUETLINK_SIGNALING`, else this kernel runs one while a code is valid.
         settings: default `Settings.from_environment()`.
-        resume: a name, such as "clinic", under which this duet is kept on this machine's disk, for the kernel
-            after this one to go on with; True stands for "default". A name that is new begins empty. Nothing
-            is kept without it. Only the owner's side keeps anything: `join` has no such argument.
-        keep: let the duets live on that earlier runs of this cell have made. See `duetlink.duets`.
+        resume: a name, such as "clinic", under which the state of this duet is kept on this machine's disk,
+            so that a later kernel can continue it; True means "default". A new name begins empty. Without it
+            nothing is kept. Only the owner's side keeps state: `join` has no such argument.
+        keep: do not close the duets that earlier runs of this cell have made. See `duetlink.duets`.
 
-    What comes back: policies in their order with what they have let out, budgets of private statistics,
-    requests with their numbers and answers, and the descriptions of what was shared, which waits in
-    `duet.store` until you share it again: the very same content goes on as the revision that it was, any
-    other is the next one. No content, mock or result is ever kept; requests for results, and of functions,
-    end with their kernel.
+    A resumed duet has its policies in their order with their counts, its budgets of private statistics, its
+    requests with numbers and answers, and the descriptions of the shared objects. Each object waits in
+    `duet.store` until you share it again: with the same content it keeps its revision, with other content it
+    gets the next one. Contents, mocks and results are never kept.
 
-    In a notebook, running the cell again replaces the duet that it made: the old one is closed first, its
-    peer told why, and the cell says who was disconnected.
+    Running the cell again in a notebook replaces the duet that it made. The old one is closed first, its peer
+    gets the reason, and the cell says who was disconnected.
 
-    **Who joins decides.** What you granted to a peer holds for whoever joins under the same name, and a peer
-    names itself (without `name=` all are called "scientist"). So give the new code to the person that you
-    gave the old one, keep one name for each, or set `resume_grants` in the settings to False: then everyone
-    has to ask anew.
+    **Grants go by the peer's name.** A grant to a peer holds for any later peer with the same name, and peers
+    choose their own names (without `name=` all are called "scientist"). So give a new code to the same person
+    as the old one, and use one name for each person. Or set `resume_grants` in the settings to False: then
+    everyone has to ask again.
 
     Raises:
         SettingError: an argument or variable cannot be used.
         SignalingUnavailable: the signaling server cannot be reached.
-        PortUnavailable: nothing can listen at a port that the settings fix.
-        StateInUse: another kernel uses what is kept under that name.
-        StateBroken: it is damaged. Nothing is begun anew in its place; the message says what to do.
-        StateUnavailable: it cannot be read or written.
+        PortUnavailable: a port that the settings fix cannot be used.
+        StateInUse: another kernel uses the state of that name.
+        StateBroken: the state is damaged. It is not replaced by an empty one; the message says what to do.
+        StateUnavailable: the state cannot be read or written.
     """
     settings = _settings(settings, signaling)
     run = current_run()
     if not keep:
-        # before what it keeps is opened again
+        # the old duet must release its kept state before the new one opens it
         show_disconnected(duets.replace(run), "launch")
     duet = _launch(name, settings, resume, run)
     offer_completions()
@@ -131,20 +130,20 @@ def join(
     settings: Settings | None = None,
     keep: bool = False,
 ) -> Duet:
-    """Join the duet that waits under `code`, as the data scientist. Returns connected; in a notebook with
-    its panel shown.
+    """Join the duet that waits under `code`, as the data scientist. Returns when connected.
 
-    The whole line that the owner sends may be pasted as the code: `join('duetlink.join("7-…")')`.
+    A notebook also shows the panel. The whole line that the owner sends may be pasted as the code:
+    `join('duetlink.join("7-…")')`.
 
-    In a notebook, running the cell again replaces the duet that it made, once the new one is connected: the
-    old one is closed, and its peer told why. With `keep` it lives on. See `duetlink.duets`.
+    Running the cell again in a notebook replaces the duet that it made, once the new one is connected: the
+    old one is closed, and its peer gets the reason. With `keep` it stays open. See `duetlink.duets`.
 
     Raises:
-        MalformedCode, UnknownCode, CodeUsed, WrongCode: what is wrong with the code, and what to do.
+        MalformedCode, UnknownCode, CodeUsed, WrongCode: the code cannot be used; the message says why.
         SignalingUnavailable: no signaling server can be reached.
-        PortUnavailable: nothing can listen at the Flight port that the settings fix.
+        PortUnavailable: the Flight port that the settings fix cannot be used.
         IncompatiblePeer: the versions of both sides do not fit, or it is the code of a group.
-        PeerUnreachable, PairingTimeout: the peer was met, but no connection came about.
+        PeerUnreachable, PairingTimeout: the peer was found, but could not be connected.
     """
     settings = _settings(settings, signaling)
     code = code_in(code)
@@ -169,7 +168,7 @@ def join(
         raise
     offer_completions()
     if not keep:
-        # not before: a code that is used up must not cost the link that there is
+        # only now: a code that is used up must not cost the existing link
         show_disconnected(duets.replace(run), "join")
     show_joined(duet)
     return duet
@@ -199,7 +198,7 @@ def _launch(name: str | None, settings: Settings, resume: str | bool | None, run
 async def _examine(
     settings: Settings, paths: Sequence[PathStatus], used_path: str | None, timeout_s: float
 ) -> Examination:
-    from duetlink.tools.doctor.examine import examine  # here: few duets ask for it
+    from duetlink.tools.doctor.examine import examine  # imported here, since few duets need it
 
     return await examine(settings, paths=paths, used_path=used_path, timeout_s=timeout_s)
 
@@ -207,7 +206,7 @@ async def _examine(
 def _resumed(settings: Settings, resume: str | bool | None) -> State | None:
     if resume is None or resume is False:
         return None
-    from duetlink.duet.state.directory import DEFAULT  # here: most keep nothing, and need no SQLite
+    from duetlink.duet.state.directory import DEFAULT  # imported here, since most duets keep no state
     from duetlink.duet.state.state import State
 
     name = DEFAULT if resume is True else resume
@@ -229,20 +228,20 @@ def _hello(name: str) -> SignalingHello:
 
 
 class _Opening:
-    """Brings one duet from nothing to connected. On the loop thread."""
+    """Pairs and connects one duet. Runs on the loop thread."""
 
     def __init__(self, life: Life, hello: SignalingHello, use: EndpointUse) -> None:
         self._life = life
         self._hello = hello
         self._use = use
-        self._settings = life.settings  # with the TURN servers that the peer lends, once it has
+        self._settings = life.settings  # later with the TURN servers that the peer lends
         self._introducing: Introducing | None = None
         self._reunion: Reunion | None = None
         self._probe: asyncio.Task[tuple[list[RTCIceServer], list[ProbedServer]]] | None = None
         self._probed_s = 0.0
 
     async def launch(self) -> None:
-        """Claim a mailbox; pairing goes on in the background."""
+        """Claim a mailbox and return; pairing goes on in the background."""
         life = self._life
         self._probe_ice_servers()
         server = configured(life.settings)
@@ -266,7 +265,7 @@ class _Opening:
         return mailbox, code
 
     async def _pair_again(self, server: SignalingServer, at_most_s: float) -> asyncio.Task[None]:
-        """Make a new code for a duet that has lost its peer; returns the task that waits for another one."""
+        """Make a new code for a duet that has lost its peer; return the task that waits for another peer."""
         again = _Opening(self._life, self._hello, self._use)
         again._probe_ice_servers()
         lifetime_s = min(self._life.settings.code_lifetime_s, at_most_s)
@@ -357,7 +356,7 @@ class _Opening:
         )
 
     async def launch_by_hand(self) -> None:
-        """Make the text for the scientist; `Life.accept` takes the answer."""
+        """Make the text to paste at the scientist; `Life.accept` takes the scientist's answer."""
         paste = PasteOwner(await self._lending(), await (await self._connection()).offer())
         self._life.code = paste.blob
 
@@ -369,7 +368,7 @@ class _Opening:
         self._life.accept = accept
 
     async def join_by_hand(self, text: str) -> str:
-        """Take the owner's text and return the answer to carry back; connecting goes on in the background."""
+        """Take the owner's text and return the answer to paste there; connect in the background."""
         paste = PasteScientist(text, self._hello)
         self._life.met()
         connection = await self._connection(paste.paired.hello.relays)
@@ -379,7 +378,7 @@ class _Opening:
         return answer
 
     def _probe_ice_servers(self) -> None:
-        """Begin to ask the STUN and TURN servers for a sign of life: while a mailbox is opened, not after."""
+        """Start to check which STUN and TURN servers answer, in parallel with opening a mailbox."""
         settings = self._settings
         self._probed_s = time.monotonic()
         self._probe = asyncio.ensure_future(
@@ -388,7 +387,7 @@ class _Opening:
         self._life.at_end(functools.partial(cancelled, self._probe))
 
     async def _lending(self) -> SignalingHello:
-        """The hello of this side, with the TURN servers that it lends, or that it would borrow some."""
+        """Return the hello of this side: it offers TURN servers to the peer, or asks to borrow some."""
         settings = self._settings
         servers = settings.allowed_ice_servers
         relays = await lent(servers, time.time(), settings.ice_probe_timeout_s)
@@ -396,7 +395,7 @@ class _Opening:
         return dataclasses.replace(self._hello, relays=relays, features=self._hello.features | features)
 
     async def _connection(self, relays: tuple[IceServer, ...] = ()) -> PeerConnection:
-        """A new one, with the peer's `relays` where this side has no TURN server and may use one."""
+        """Make a connection. It uses the peer's `relays` if this side has no TURN server and may use one."""
         settings = self._settings
         if relays and settings.relay and not has_turn(settings.ice_servers):
             self._settings = dataclasses.replace(settings, ice_servers=(*settings.ice_servers, *relays))
@@ -435,7 +434,7 @@ class _Opening:
         if self._reunion is not None:
             link.reconnect = self._reunion.connect
         await attach(link, paired.key.verifier())
-        # the peer answers when it is attached as well: by then all that it shares is listed here
+        # the peer answers after it has attached too; then all that it shares is listed here
         await link.ping()
 
     async def _attach(self, link: Link, verifier: str) -> None:
@@ -448,7 +447,7 @@ class _Opening:
         self._life.at_end(lambda: cancelled(task))
 
     async def _guarded(self, pairing: Coroutine[Any, Any, None]) -> None:
-        """Run a step; what goes wrong ends the duet."""
+        """Run a step of pairing; an error in it ends the duet."""
         try:
             await pairing
         except DuetError as error:

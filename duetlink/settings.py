@@ -1,4 +1,4 @@
-"""Every setting, in one frozen place: what it means, its default, its environment variable.
+"""The class `Settings`: every setting with its meaning, default and environment variable.
 
 `Settings()` has the defaults, `Settings.from_environment()` applies `DUETLINK_*` variables over them, and
 `dataclasses.replace(settings, …)` changes single fields. `duetlink settings` prints this table.
@@ -23,10 +23,8 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
-# every way of our own for arrays to reach the peer, in the order of preference
+# duetlink's own paths for arrays, the preferred ones first
 PATHS = ("local", "tcp", "punched", "udp", "relay", "channel")
-
-# how much the peer is told of an operation that failed on real data
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +207,9 @@ class Settings:
 
     @property
     def allowed_paths(self) -> tuple[str, ...]:
-        """The paths that may carry arrays, in the order of preference: those of other packages come last, as
-        `only` has them.
+        """The paths that may carry arrays, the preferred ones first.
+
+        Paths of other packages come last, in the order of `only`.
         """
         ours = (path for path in PATHS if path in self.only and (self.relay or path != "relay"))
         return (*ours, *dict.fromkeys(path for path in self.only if path not in PATHS))
@@ -229,42 +228,42 @@ class Settings:
 
     @property
     def signaling_ports(self) -> range | None:
-        """Where the signaling server may listen; None: at any free port."""
+        """The ports at which the signaling server may listen; None means any free port."""
         return _ports("signaling_port", self.signaling_port)
 
     @property
     def flight_ports(self) -> range | None:
-        """Where Flight may listen for peers that dial; None: at any free port."""
+        """The ports at which Flight may listen for peers; None means any free port."""
         return _ports("flight_port", self.flight_port)
 
     @property
     def audit_file(self) -> Path | None:
-        """The file of the audit log; None where nothing is to be recorded."""
+        """The file of the audit log; None if nothing is recorded."""
         if self.audit_path == "":
             return None
         return _user_data() / "audit.jsonl" if self.audit_path is None else Path(self.audit_path).expanduser()
 
     @property
     def budget_file(self) -> Path:
-        """The file of what was spent of budgets."""
+        """The file with the spending of all privacy budgets."""
         if self.budget_path is None:
             return _user_data() / "privacy.jsonl"
         return Path(self.budget_path).expanduser()
 
     @property
     def state_directory(self) -> Path:
-        """Where each name of `launch(resume=…)` has a directory."""
+        """The directory in which each name of `launch(resume=…)` has a directory of its own."""
         return _user_data() / "state" if self.state_path is None else Path(self.state_path).expanduser()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """The defaults with `DUETLINK_*` variables applied; raises SettingError naming a bad variable."""
+        """Return the defaults with the `DUETLINK_*` variables applied; SettingError names a bad variable."""
         environment = os.environ if environment is None else environment
         values: dict[str, Any] = {}
         for field in dataclasses.fields(cls):
             text = environment.get(field.metadata["env"] or "", "").strip()
             if not text and field.name == "audit_path" and field.metadata["env"] in environment:
-                values["audit_path"] = ""  # of this one, empty means: none
+                values["audit_path"] = ""  # for this variable an empty text means: no audit log
             if text:
                 values[field.name] = _parse(field.name, field.metadata["env"], field.default, text)
         return cls(**values)
@@ -294,7 +293,7 @@ def _ports(name: str, value: object) -> range | None:
 
 
 def _user_data() -> Path:
-    import platformdirs  # here: most who import the settings ask for no file
+    import platformdirs  # imported here, since most uses of the settings need no file
 
     return Path(platformdirs.user_data_dir("duetlink", appauthor=False))
 
@@ -315,6 +314,6 @@ def _parse(name: str, variable: str, default: object, text: str) -> object:
         if isinstance(default, int):
             return int(text)
     except (ValueError, TypeError, KeyError) as error:
-        shown = "" if name == "ice_servers" else f"={text!r}"  # that one holds credentials
+        shown = "" if name == "ice_servers" else f"={text!r}"  # ice_servers holds credentials
         raise SettingError(f"environment variable {variable}{shown} cannot be read: {error}") from None
     return text

@@ -1,7 +1,7 @@
-"""Short tracebacks in IPython: of an error that says what to do, the user's own lines and the message.
+"""Short tracebacks in IPython: only the user's own lines and the message.
 
-IPython asks an exception for the method `_render_traceback_` before it formats a traceback itself. In a
-script Python prints all frames, and so does IPython after `%xmode Verbose`.
+IPython calls the method `_render_traceback_` of an exception, if it has one, instead of formatting the
+traceback itself. A script, and IPython after `%xmode Verbose`, still show all frames.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 
 
 def rendered(error: BaseException) -> list[str]:
-    """The lines that IPython prints for `error`: those of its frames that are neither duetlink's nor of an
-    installed library, with no more of the code around them than fits, and the message.
+    """Return the lines that IPython prints for `error`: the user's frames with little context, the message.
+
+    Frames of duetlink and of installed libraries are left out.
     """
     shell = _shell()
     if shell is None:
@@ -28,7 +29,7 @@ def rendered(error: BaseException) -> list[str]:
     several = len(frames) > 1
     context = 2 if several else 3  # two frames and the message are at most ten lines
     chain = error.__cause__, error.__context__, error.__suppress_context__
-    error.__cause__, error.__context__ = None, None  # what led to it is in the message, where it matters
+    error.__cause__, error.__context__ = None, None  # the message contains the cause where it matters
     try:
         lines = _lines(
             formatter.structured_traceback(type(error), error, _linked(frames), context=context, tb_offset=0)
@@ -39,8 +40,8 @@ def rendered(error: BaseException) -> list[str]:
 
 
 def shorten(interrupt: KeyboardInterrupt) -> None:
-    """Let IPython print few lines for an interrupt that came while duetlink was waiting."""
-    # without a reference to the exception, which would hold its frames, with all that is in them, in a cycle
+    """Make IPython print few lines for an interrupt that came while duetlink was waiting."""
+    # no reference to the exception itself: that would be a cycle, and keep all objects of its frames alive
     interrupt._render_traceback_ = _rendered_now  # type: ignore[attr-defined]
 
 
@@ -50,14 +51,14 @@ def _rendered_now() -> list[str]:
 
 
 def _shell() -> Any:
-    ipython = sys.modules.get("IPython")  # who prints by it has imported it
+    ipython = sys.modules.get("IPython")  # imported already if it is in use
     return ipython.get_ipython() if ipython is not None else None
 
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    """The directories whose code is not the user's."""
-    import sysconfig  # here: only a traceback in IPython needs it
+    """Return the directories of duetlink, the standard library and installed packages."""
+    import sysconfig  # imported here, since only a traceback in IPython needs it
 
     paths = sysconfig.get_paths()
     ours = os.path.join(os.path.dirname(__file__), "")
@@ -65,7 +66,7 @@ def _libraries() -> tuple[str, ...]:
 
 
 def _own(trace: TracebackType | None) -> list[TracebackType]:
-    """The user's frames, outermost first."""
+    """Return the user's frames, outermost first."""
     found = []
     while trace is not None:
         if not _is_library(trace.tb_frame):
@@ -76,7 +77,7 @@ def _own(trace: TracebackType | None) -> list[TracebackType]:
 
 def _is_library(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
-    if file == "<string>":  # what dataclasses write for a class runs as part of its module
+    if file == "<string>":  # methods that dataclasses generate belong to the module of their class
         return str(frame.f_globals.get("__name__")).partition(".")[0] == "duetlink"
     return file.startswith(_libraries())
 
@@ -89,5 +90,5 @@ def _linked(frames: list[TracebackType]) -> TracebackType | None:
 
 
 def _lines(parts: list[str]) -> list[str]:
-    """IPython joins the parts by line ends; some of them begin or end with one."""
+    """Split IPython's parts into lines; some parts have several."""
     return [line for part in parts for line in part.split("\n")]

@@ -1,4 +1,4 @@
-"""The public names of `duetlink.data.codecs`, which is where they are: arrays and bytes to fewer bytes.
+"""Public names of the codecs, which are in `duetlink.data.codecs`. A codec turns an array into fewer bytes.
 
 import duetlink.codecs as codecs
 

@@ -272,7 +272,7 @@ def test_a_package_that_takes_what_is_not_its_own_is_named(tmp_path: Path) -> No
     for what, words in zip([*WRONG, *WRONG], said, strict=True):
         assert "of lengths 1.0 (duetlink." in words, what
         assert WRONG[what][2] in words, what
-        assert words.endswith("uninstall the package, or take a version that is mended"), what
+        assert words.endswith("uninstall the package, or install a version that works"), what
 
 
 def test_two_packages_with_one_name_are_both_named(tmp_path: Path) -> None:
