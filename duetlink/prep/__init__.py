@@ -1,4 +1,18 @@
-"""From a table to tensors: one preparation, on the engine that is there.
+"""Prepares tables for training: one list of steps, run on the engine that the user has.
+
+Nouns:
+
+- preparation (`Prep`): a list of steps, as a value. Nothing is read when it is made.
+- step: one change of a table, such as `scale` or `one_hot`; its definition is in `duetlink/data/prep/`.
+- engine: the library that executes the steps: pyarrow, polars, duckdb or spark.
+- source: the table or the files that are prepared, opened on an engine (`engines/base.py`).
+- prepared table (`Prepared`): a preparation applied to a source; it reads rows when they are used.
+- piece: some rows of a source that an engine in memory prepares at once.
+- split: the step that divides rows into a train and a test part.
+- open bounds or categories: those that `fit_private` has still to find in private data, with noise.
+
+Example. Nothing is read before the loader needs rows, and each engine gives the same tensors:
+
 
 from duetlink import Prep
 

@@ -1,9 +1,8 @@
-"""Files that tables are in: Parquet, CSV, a directory of either. Their names and types are the same to all
-engines.
+"""Reads Parquet and CSV files, or a directory of either, with the same names and types for all engines.
 
-CSV has no types, and each engine guesses others. So a column of CSV is text until it is cast, an empty field
-is missing, and the first line has the names (RFC 4180: quotes are doubled within quotes, a line break may be
-quoted).
+CSV has no types, and each engine would guess different ones. So a CSV column is text until it is cast, an
+empty field is missing, and the first line has the names (RFC 4180: quotes are doubled within quotes, a line
+break may be quoted).
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ class Files:
 
 
 def files_at(path: Path) -> Files:
-    """What is at a path: a file, or a directory with files of one kind.
+    """Find the file, or the directory with files of one kind, at a path, and read their schema.
 
-    Of a directory, names that begin with a dot or an underscore are left out, as Arrow and Spark do.
+    Names in a directory that begin with a dot or an underscore are ignored, as Arrow and Spark do.
 
     Raises:
-        PrepError: there is nothing, or nothing that can be read; files have different columns; or some of a
-        directory would be left out.
+        PrepError: nothing is there, or it cannot be read; files have different columns; or a directory has
+            files that would be left out.
     """
     if path.is_dir():
         found = _files_in(path)
@@ -132,7 +131,7 @@ def _parsing() -> Any:
 
 
 def read_csv(files: Files, columns: Sequence[str]) -> pa.Table:
-    """Some columns of CSV files, as text. Raises PrepError."""
+    """Read `columns` of CSV files as text. Raises PrepError."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -148,7 +147,7 @@ def read_csv(files: Files, columns: Sequence[str]) -> pa.Table:
 
 
 def csv_blocks(files: Files, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The same, one MB of a file after the other. Raises PrepError."""
+    """Yield `columns` of CSV files as text, in blocks of 1 MB. Raises PrepError."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -177,9 +176,10 @@ def _texts(files: Files, columns: Sequence[str]) -> Any:
 
 
 def check_quotes(path: Path) -> None:
-    """Raise PrepError where a quote is never closed, which Arrow and Spark take for one long item.
+    """Raise PrepError if a quote is never closed; Arrow and Spark would read one long item without an error.
 
-    A quoted item has two quotes, and within it each is doubled (RFC 4180): together they are even in number.
+    A quoted item has two quotes, and each quote inside it is doubled (RFC 4180), so a valid file has an even
+    number of quotes.
     """
     if path.stat().st_size == 0:
         return
@@ -191,7 +191,7 @@ def check_quotes(path: Path) -> None:
 
 
 def is_utf_8(path: Path) -> bool:
-    """Whether all of a file is UTF-8."""
+    """Return True if the whole file is UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
         try:
@@ -204,8 +204,9 @@ def is_utf_8(path: Path) -> bool:
 
 
 def _unreadable_csv(path: Path, error: Exception, files: Files | None = None) -> PrepError:
-    """The same error once more from one thread, which counts rows: of a line that lacks fields, for which one
-    column is kept; or of an item that is no text.
+    """Read the file again in one thread, where Arrow's errors have row numbers, and return such an error.
+
+    It is about a line with missing fields (one column is read to find it) or an item that is no text.
     """
     import pyarrow as pa
     from pyarrow import csv
@@ -223,7 +224,7 @@ def _unreadable_csv(path: Path, error: Exception, files: Files | None = None) ->
 
 
 def probe(files: Files) -> None:
-    """Read all of it once, slowly, to see which file is broken, and where. Raises PrepError."""
+    """Read all files slowly to find the broken one and its row. Raises PrepError if one is broken."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -242,7 +243,7 @@ def probe(files: Files) -> None:
 
 
 def located(files: Files, row: int) -> tuple[Path, int]:
-    """The file in which a row of all of them is, and its number there. Reads CSV files up to it."""
+    """Return the file that contains a row, and the row's number in it. Reads CSV files up to that row."""
     import pyarrow.parquet as pq
 
     for path in files.paths[:-1]:
@@ -258,10 +259,10 @@ def located(files: Files, row: int) -> tuple[Path, int]:
 
 
 def unreadable(path: Path, error: Exception, row: int | None = None, names: Sequence[str] = ()) -> PrepError:
-    """Which file cannot be read, and why, in the words of its reader. `names` are those of its columns."""
+    """Return the error for a file that cannot be read, with the reader's words. `names` are its columns."""
     words = " ".join(str(error).split())[:_SHOWN]
     if (found := _ROW.search(words)) is not None:
-        row = int(found[1]) - 2  # it counts the header, and from 1
+        row = int(found[1]) - 2  # Arrow counts from 1 and includes the header
     column = names[int(found[1])] if names and (found := _COLUMN.search(words)) else ""
     at = f" at row {row:,}" if row is not None else ""
     at += f", column {column!r}" if column else ""

@@ -1,4 +1,4 @@
-"""Batches for training: in order, shuffled, or by Poisson sampling, as differential privacy counts them."""
+"""Batches for training: in order, shuffled, or by Poisson sampling, which differential privacy needs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from duetlink.errors import SettingError
 
 
 class Loader:
-    """Goes through a matrix in batches of tensors, anew each time that it is iterated.
+    """An iterable over batches of tensors. Each iteration is one pass over the rows.
 
     Loader(data, labels, 256)                 in order; the last batch may be shorter
-    Loader(data, labels, 256, shuffle=seed)   in another order each time, the same for the same seed
-    Loader(data, labels, poisson=q)           each row is in each batch with probability q, whoever else is
+    Loader(data, labels, 256, shuffle=seed)   in a new order for each pass; the seed determines all of them
+    Loader(data, labels, poisson=q)           each row is in each batch with probability q, independently
 
-    With Poisson sampling batches have different sizes, also 0, and there are `steps` of them (None: 1/q,
-    rounded up). That is the sampling of DP-SGD's privacy accountants (Abadi et al., CCS 2016). Its random
-    numbers cannot be foretold (AES-256 with a key of the system's), unless a `seed` is given, for a test:
-    whoever knows them knows who was sampled.
+    With Poisson sampling the batches have different sizes, even 0, and there are `steps` of them (None: 1/q,
+    rounded up). This is the sampling that the privacy accountants of DP-SGD assume (Abadi et al., CCS 2016).
+    Its random numbers are unpredictable (AES-256 with a key from the system), since they reveal which rows
+    were sampled. A `seed` makes them predictable, for tests only.
 
-    A batch is `data`, or `(data, labels)` where there are labels: tensors of torch. Labels that are whole
-    numbers are int64. Where rows are taken in order they look at the matrix itself; else they are copies.
+    A batch is `data`, or `(data, labels)` if there are labels: tensors of torch. Integer labels are int64.
+    Batches in order are views of the matrix; others are copies.
 
     Raises:
         SettingError: the arguments do not fit each other.
@@ -70,7 +70,7 @@ class Loader:
         self._epoch = 0
 
     def __len__(self) -> int:
-        """How many batches one round has."""
+        """Return the number of batches in one pass."""
         if self._poisson is not None:
             return self._steps if self._steps is not None else math.ceil(1 / self._poisson)
         assert self._batch is not None
@@ -117,5 +117,5 @@ def _tensor(labels: NDArray[Any]) -> Any:
     import torch
 
     if labels.dtype.kind in "iu":
-        labels = labels.astype(np.int64, copy=False)  # losses of classes take no int8
+        labels = labels.astype(np.int64, copy=False)  # torch's classification losses take no int8
     return torch.from_numpy(labels if labels.flags.writeable else labels.copy())

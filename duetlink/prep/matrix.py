@@ -1,4 +1,4 @@
-"""Columns of Arrow as arrays of NumPy: views where that can be, else one copy into one matrix."""
+"""Converts Arrow columns to NumPy arrays: views if possible, else copies into one matrix."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from duetlink.errors import PrepError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_BLOCK = 8_192  # rows whose columns are written one after the other: a block of the matrix stays in the cache
+_BLOCK = 8_192  # rows that are written column by column, so that the block stays in the CPU cache
 
 
 def array_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """A column as one array: a view of its memory if it is numbers in one piece and nothing is missing.
+    """Return a column as one array: a view if it is numbers in one piece without missing items, else a copy.
 
-    Else a copy. Where numbers or truth values are missing it is float64, with NaN; a missing date is NaT, a
-    missing text None.
+    A copy with missing numbers or booleans is float64 with NaN. A missing date is NaT, a missing text None.
 
     Raises:
-        PrepError: a whole number next to missing ones is beyond 2**53, and so no float64.
+        PrepError: a column with missing items has a whole number beyond 2**53, which float64 cannot hold.
     """
     import pyarrow as pa
     import pyarrow.types as kinds
@@ -48,7 +47,7 @@ def array_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
 
 
 def check_numbers(types: Mapping[str, str], where: str) -> None:
-    """Raises PrepError: a column, by name, has a type that is neither numbers nor truth values."""
+    """Raise PrepError if a column has a type that is neither a number nor bool. `types` are by name."""
     for name, kind in types.items():
         if kind not in (BOOL, *NUMBERS):
             raise PrepError(
@@ -60,7 +59,7 @@ def check_numbers(types: Mapping[str, str], where: str) -> None:
 
 
 class Matrix:
-    """Rows of numbers that grows, in one piece of memory."""
+    """A matrix to which rows are added, in one piece of memory."""
 
     def __init__(self, width: int, dtype: Any, rows: int = 0) -> None:
         self._found: NDArray[Any] = np.empty((rows, width), dtype=dtype)
@@ -69,10 +68,10 @@ class Matrix:
             raise PrepError(f"a matrix has numbers, not {self._found.dtype}")
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Its rows, behind those that are there; what is missing becomes NaN. Raises PrepError."""
+        """Append the rows of a batch; missing items become NaN. Raises PrepError."""
         end = self._rows + batch.num_rows
         if end > len(self._found):
-            # realloc moves pages, not bytes; nobody else has seen the memory
+            # realloc moves pages, not bytes; no other reference to the memory exists
             self._found.resize((max(end, len(self._found) * 3 // 2), self._found.shape[1]), refcheck=False)
         columns = [_numbers(batch, place, self._found.dtype) for place in range(batch.num_columns)]
         for start in range(0, batch.num_rows, _BLOCK):
@@ -83,7 +82,7 @@ class Matrix:
         self._rows = end
 
     def finish(self) -> NDArray[Any]:
-        """The whole, C-contiguous."""
+        """Return the matrix, C-contiguous."""
         if self._rows != len(self._found):
             self._found.resize((self._rows, self._found.shape[1]), refcheck=False)
         return self._found
@@ -111,7 +110,7 @@ def _numbers(batch: pa.RecordBatch, place: int, dtype: np.dtype[Any]) -> NDArray
 
 
 def _holds(dtype: np.dtype[Any], items: NDArray[Any]) -> bool:
-    """Whether a type has all items; one of floating point numbers may round fractions."""
+    """Return True if `dtype` can hold all items; a floating point type may round fractions."""
     if items.dtype.kind == "b" or not len(items):
         return True
     low, high = items.min(), items.max()
@@ -119,9 +118,9 @@ def _holds(dtype: np.dtype[Any], items: NDArray[Any]) -> bool:
         most = np.finfo(dtype).max
         if -most <= low and high <= most:
             return True
-        return not np.any(np.abs(items[np.isfinite(items)]) > most)  # what is infinite stays so
+        return not np.any(np.abs(items[np.isfinite(items)]) > most)  # infinities stay infinite
     if dtype.kind == "f":
-        exact = 2 ** (min(np.finfo(dtype).nmant, 52) + 1)  # up to there it has every whole number
+        exact = 2 ** (min(np.finfo(dtype).nmant, 52) + 1)  # up to here every whole number is exact
         return bool(-exact <= int(low) and int(high) <= exact)
     if dtype.kind == "b" or items.dtype.kind == "f":
         return False

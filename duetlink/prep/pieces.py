@@ -1,8 +1,8 @@
-"""A table or files, some rows at a time: what engines in memory prepare one after the other.
+"""Splits a table or files into pieces, which engines in memory prepare one after the other.
 
-Theory. Each step of a preparation goes row by row, once bounds and categories are declared. A split does so,
-too, by a key or by the number of the row. So pieces give the rows that the whole gives, if each knows the
-number of its first row.
+Theory. Each step of a preparation treats each row by itself, once bounds and categories are declared. A split
+does so too: it decides by a key or by the number of the row. So the pieces give the same rows as the whole,
+if each piece knows the number of its first row.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from duetlink.prep.files import CSV, Files, csv_blocks
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS = 65_536  # of one piece: what an engine needs to begin with a piece is little beside their work
-BYTES = 32 << 20  # of a piece of wide rows; with its results it is a few times as much
+ROWS = 65_536  # of one piece; enough that an engine's cost for starting a piece does not matter
+BYTES = 32 << 20  # of one piece with wide rows; with its results it takes a few times as much memory
 
 
 def fits_one_piece(source: Any) -> bool:
-    """Whether a table is so small that pieces of it save nothing. Files are read by pieces in any case."""
+    """Return True for a table that is one piece. Files are always read in pieces."""
     return not isinstance(source, Files) and len(source) <= _rows_of_a_table(source)
 
 
 def pieces(source: Any, columns: list[str]) -> Iterator[tuple[int, Any]]:
-    """The rows in order, in at least one piece, with the number of the first of them.
+    """Yield pieces of `source` in order, each with the number of its first row. There is at least one piece.
 
-    `source` is a table of Arrow, a frame of Polars, or files, of which only `columns` are read, as Arrow.
+    `source` is an Arrow table, a Polars frame, or files. Only `columns` are read from files, as Arrow tables.
 
     Raises:
         PrepError: a CSV file cannot be read.
@@ -41,7 +41,7 @@ def pieces(source: Any, columns: list[str]) -> Iterator[tuple[int, Any]]:
 
 
 def batches_of(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
-    """Views of a table; one without rows where it has none."""
+    """Yield views of at most `rows` rows of the table; one empty batch if it has no rows."""
     import pyarrow as pa
 
     yield from table.to_batches(max_chunksize=rows) or [pa.RecordBatch.from_pylist([], schema=table.schema)]
@@ -60,7 +60,7 @@ def _rows_of_a_table(table: Any) -> int:
 
 
 def _rows_of_a_piece(columns: int, rows: int, size_bytes: int) -> int:
-    """How many rows a piece has at most of a source of so many rows and bytes; 8 bytes an item at least."""
+    """Return the number of rows of a piece, for a source of that size; an item counts as 8 bytes or more."""
     row_bytes = max(size_bytes // max(rows, 1), 8 * columns, 1)
     return min(ROWS, max(BYTES // row_bytes, 1))
 
@@ -85,7 +85,7 @@ def _parquet(files: Files, columns: list[str]) -> Iterator[pa.Table]:
     import pyarrow.parquet as pq
 
     for path in files.paths:
-        # without them it would hold the compressed columns of a whole group of rows
+        # without a small buffer the reader would hold the compressed columns of a whole row group
         ahead_bytes = max(min(BYTES // len(files.names), 1 << 20), 4_096)
         with pq.ParquetFile(path, buffer_size=ahead_bytes, pre_buffer=False) as file:
             about = file.metadata

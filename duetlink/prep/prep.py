@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Prep(PrepSpec):
-    """What is done to a table, step by step: a value, that a person can read, compare, and send as JSON.
+    """A preparation: a list of steps for a table, as a value that can be printed, compared and sent as JSON.
 
-    `PrepSpec` has the steps; here is what runs them.
+    The base class `PrepSpec` has the methods that add steps. This class runs them.
     """
 
     def run(self, source: Any, engine: Any = None) -> Prepared:
-        """Prepare a table: of pyarrow, polars, pandas, DuckDB or Spark, or a path to Parquet or CSV files.
+        """Prepare a table of pyarrow, polars, pandas, DuckDB or Spark, or Parquet or CSV files at a path.
 
-        `engine`: "pyarrow", "polars", "duckdb", or a Spark session, classic or Connect; None chooses by the
-        source: its own library; for files Polars, and DuckDB from 1 GiB on. The result is the same on each. A
-        column of CSV is text until it is cast. Columns and types are checked at once; rows are read when the
-        result is wanted.
+        `engine` is "pyarrow", "polars", "duckdb", or a Spark session, classic or Connect. None chooses by the
+        source: its own library for a table, Polars for files up to 1 GiB, DuckDB for larger ones. The result
+        is the same on each engine. Columns of CSV files are text until they are cast. Column names and types
+        are checked at once; rows are read when the result is used.
 
         Raises:
-            PrepError: a column is not there or of another type, bounds are open, a file cannot be read.
-            SettingError: nothing can be made of the source, or there is no such engine.
+            PrepError: a column is missing or has another type, bounds are open, or a file cannot be read.
+            SettingError: the source is no table, or the engine does not exist.
             MissingLibrary: the engine is not installed.
         """
         from duetlink.prep.engines.base import library
@@ -54,22 +54,25 @@ class Prep(PrepSpec):
         asset: str = "",
         engine: Any = None,
     ) -> Prep:
-        """This preparation with bounds in place of each `within=`, quantiles of the data with noise; and with
-        categories for each `one_hot(column, unknown="ignore")`, those that are not rare. With a split they
-        are those of the rows to train with, wherever it stands.
+        """Return this preparation with bounds and categories taken from the data with differential privacy.
+
+        Each `within=` is replaced by bounds, which are quantiles of the data with noise. Each
+        `one_hot(column, unknown="ignore")` gets the categories that are not rare. With a split, only the rows
+        of the train part count, wherever the split stands.
 
         Each open column costs an equal share of `budget`, for rows added or removed. The two quantiles of
         bounds have pure epsilon-differential privacy (OpenDP's exponential mechanism over candidates in
         `within`). Categories have (epsilon, delta)-differential privacy: counts with noise over a threshold
-        (`duetlink/compute/privacy/categories.py` has the source). `delta` is needed for them, well below 1
-        over the rows; it is that of all columns together. A value of one person alone is released with a
-        probability of at most `delta`. What comes of it may be released. With a `ledger` the budget of
-        `asset` there is charged first; it counts epsilon, and notes delta.
+        (`duetlink/compute/privacy/categories.py` has the source). They need `delta`, for all columns
+        together; it should be well below 1 / rows. A value that only one person has is released with a
+        probability of at most `delta`. The returned preparation may be released. With a `ledger`, the budget
+        of `asset` there is charged first; it counts epsilon, and notes delta.
 
         Raises:
-            PrepError: the noise left no room between the bounds of a column, or no category; a larger budget
-            may. Or as `run`. SettingError: nothing is open; `delta` is missing, or not needed; or the steps
-            before, or the split, are not row by row (`row_stable`).
+            PrepError: the noise left no room between the bounds of a column, or no category (a larger budget
+                may help); or like `run`.
+            SettingError: nothing is open; `delta` is missing, or not needed; or the steps before, or the
+                split, do not treat each row by itself (`row_stable`).
             BudgetExceeded: the ledger has less left; nothing was computed.
         """
         from duetlink.prep.engines.base import library

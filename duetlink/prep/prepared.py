@@ -1,4 +1,4 @@
-"""What a preparation makes of a source: tensors, arrays, Arrow, batches, a file, a loader."""
+"""The result of a preparation, as tensors, arrays, Arrow tables, batches, a file or a loader."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
 
     from duetlink.prep.loader import Loader
 
-BATCH_ROWS = 65_536  # some MB of usual rows
+BATCH_ROWS = 65_536  # rows; a few MB for usual tables
 
 
 class Prepared:
-    """The rows that a preparation makes. They are read when they are wanted; in memory, once.
+    """The rows that a preparation makes. They are read when they are used; tables in memory only once.
 
-    Missing items are null in Arrow and NaN in arrays. `train` and `test` are its parts, if it has a split.
+    Missing items are null in Arrow and NaN in arrays. `train` and `test` are the parts of a split.
 
-    Each method that reads rows raises PrepError where the source is not as declared: file, row and column
-    are in it. Ctrl-C ends it.
+    Each method that reads rows raises PrepError, with file, row and column, if the source does not fit the
+    preparation. Ctrl-C stops it.
     """
 
     def __init__(
         self, spec: PrepSpec, opened: Opened, part: bool | None = None, whole: Prepared | None = None
     ) -> None:
-        """All rows of a source; or the `part` of `whole` to train with, or not to. Columns and types are
-        checked here, and no row is read. Raises PrepError.
+        """Check columns and types without reading rows. Raises PrepError.
+
+        `part` selects a part of `whole`: True the train part, False the test part, None all rows.
         """
         split = spec.split_step
         self.spec = spec
@@ -58,16 +59,16 @@ class Prepared:
         self._lowered = lowered(spec, opened.fields, opened.where, row=self._row)
         self._read = needed(spec, opened.fields)
 
-    # -- what it is ------------------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------------------
 
     @property
     def engine(self) -> str:
-        """pyarrow, polars, duckdb or spark."""
+        """The engine: pyarrow, polars, duckdb or spark."""
         return self._opened.engine
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """Type by name; `train` is not among them in its parts."""
+        """The types of the columns by name. The parts of a split have no column `train`."""
         return {name: field.type for name, field in self._fields.items()}
 
     @property
@@ -77,12 +78,12 @@ class Prepared:
 
     @functools.cached_property
     def train(self) -> Prepared:
-        """The rows to train with."""
+        """The rows of the train part. Raises SettingError if there is no split."""
         return self._of(True)
 
     @functools.cached_property
     def test(self) -> Prepared:
-        """The other rows."""
+        """The rows of the test part. Raises SettingError if there is no split."""
         return self._of(False)
 
     def _of(self, part: bool) -> Prepared:
@@ -91,7 +92,7 @@ class Prepared:
         return Prepared(self.spec, self._opened, part, self)
 
     def __len__(self) -> int:
-        """How many rows; they are all read for it, and kept where the engine works in memory."""
+        """Return the number of rows. This reads all rows; engines in memory keep them."""
         if not self._opened.keeps and self._table is None:
             return sum(batch.num_rows for batch in self.batches())
         return int(self.arrow().num_rows)
@@ -105,7 +106,7 @@ class Prepared:
     # -- rows ------------------------------------------------------------------------------------------------
 
     def arrow(self) -> pa.Table:
-        """All rows as a table of Arrow, which is kept: it is the same one each time."""
+        """Return all rows as an Arrow table. It is kept, and each call returns the same one."""
         if self._table is None:
             if self._part is not None and self._opened.keeps:
                 self._table = _part_of(self._whole.arrow(), self._part)
@@ -122,11 +123,10 @@ class Prepared:
         return self._table
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """The rows in order, in batches of at most `rows`; at least one batch, which may have no rows.
+        """Return the rows in batches of at most `rows`. There is at least one batch, which may be empty.
 
-        They are read as they are wanted, a piece of the source at a time, so that they need not fit into
-        memory together. What is in memory as a whole, since it was small or another method has made it, comes
-        as views.
+        The source is read piece by piece while the batches are used, so it need not fit into memory. A small
+        table, and one that another method has read already, gives views.
         """
         if type(rows) is not int or rows < 1:
             raise SettingError(f"a batch has 1 row or more, not {rows!r}")
@@ -139,7 +139,7 @@ class Prepared:
 
         some = False
         given = self._opened.stream(self._lowered.apply, self._read, rows, row=self._row)
-        # closed here, since a notebook keeps the frames of an error, and so would keep the file open
+        # closed explicitly: a notebook keeps the frames of an error, and they would keep the file open
         with self._working(counts=True) as progress, contextlib.closing(given) as pieces:
             for batch in pieces:
                 table = pa.Table.from_batches([batch])
@@ -161,7 +161,7 @@ class Prepared:
 
     @contextlib.contextmanager
     def _working(self, *, counts: bool) -> Iterator[RowProgress]:
-        """Foreign errors become ours; what goes on by itself is ended."""
+        """Show progress, translate errors of engines to PrepError, and cancel the engine on an interrupt."""
         name = Path(self._opened.where).name
         with RowProgress(f"prepare {name}", counts=counts) as progress:
             try:
@@ -175,7 +175,7 @@ class Prepared:
                 self._explain(error)
 
     def _explain(self, error: Exception) -> None:
-        """Which file is broken, if one is. Raises PrepError."""
+        """Raise PrepError that names the broken file, if one is broken, or has the engine's words."""
         where = self._opened.where
         if Path(where).exists():
             probe(files_at(Path(where)))
@@ -184,10 +184,10 @@ class Prepared:
             f"{self.engine} cannot read or prepare {where}: {type(error).__name__}: {words}", file=where
         ) from error
 
-    # -- what comes from an engine ---------------------------------------------------------------------------
+    # -- results of an engine --------------------------------------------------------------------------------
 
     def _unfit(self, table: pa.Table) -> int:
-        """The number of the first step of which an item does not fit; 0: all do."""
+        """Return the number of the first step that an item does not fit; 0 if all items fit."""
         import pyarrow.compute as pc
 
         if not self._lowered.strict:
@@ -196,7 +196,7 @@ class Prepared:
         return int(pc.min(bad.filter(pc.greater(bad, 0))).as_py()) if pc.max(bad).as_py() else 0
 
     def _named(self, table: pa.Table) -> pa.Table:
-        """A result under the names that a person gave, of the same types on each engine."""
+        """Restore the user's column names, and convert to the types that each engine has to give."""
         import pyarrow as pa
 
         types, fields = arrow_types(), self._lowered.fields
@@ -207,7 +207,7 @@ class Prepared:
         return pa.Table.from_arrays(columns, names=list(fields))
 
     def _typed(self, column: Any, name: str, kind: Any) -> Any:
-        """A column as a type of Arrow's; None: of the type in the source, since no step has changed it."""
+        """Convert a column to the Arrow type `kind`; None means the type that it has in the source."""
         import pyarrow as pa
         import pyarrow.types as kinds
 
@@ -229,7 +229,7 @@ class Prepared:
             ) from None
 
     def _blame(self, number: int) -> None:
-        """Raise PrepError for step `number`, which says the first row and the column that do not fit."""
+        """Raise PrepError for step `number`, with the first row and the column that do not fit."""
         opened, row = self._opened, self._opened.ordered
         found = first_unfit(self.spec, number, opened.fields, opened.where, ordered=row)
         if opened.streams:
@@ -240,39 +240,40 @@ class Prepared:
         raise blamed(self.spec, number, bad, *self._place(bad.get(ROW)))
 
     def _place(self, row: int | None) -> tuple[str, int | None]:
-        """The file that has a row of the source, and its number there."""
+        """Return the file that contains a row of the source, and the row's number in it."""
         where = Path(self._opened.where)
         if row is None or not where.is_dir():
             return self._opened.where, row
         path, row = located(files_at(where), row)
         return str(path), row
 
-    # -- out -------------------------------------------------------------------------------------------------
+    # -- arrays, tensors, files ------------------------------------------------------------------------------
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column as an array: a view of Arrow's memory where it is in one piece and nothing is missing."""
+        """Return a column as an array: a view of Arrow's memory if it is one piece without missing items."""
         return array_of(self.arrow().column(self._known(name)), name)
 
     def numpy(self, dtype: Any = np.float32, columns: list[str] | None = None) -> NDArray[Any]:
-        """Rows by columns, C-contiguous, a copy of its own. Missing items are NaN.
+        """Return a new array of shape (rows, columns), C-contiguous. Missing items are NaN.
 
         Fractions are rounded to a floating point `dtype`; float32 has 24 bits.
 
         Raises:
-            PrepError: a column has no numbers, or items that `dtype` cannot have: beyond its range; missing
-            or no whole number, where it has whole numbers; a whole number beyond 16,777,216 in float32, or
-            2**53 in float64.
+            PrepError: a column is no numbers, or has items that `dtype` cannot hold: outside its range;
+                missing items or fractions in an integer type; a whole number beyond 16,777,216 in float32,
+                or beyond 2**53 in float64.
         """
         names = list(self._fields) if columns is None else [self._known(name) for name in columns]
         if not self._opened.ordered:
-            self.arrow()  # is kept, so that `column` has the same order
+            self.arrow()  # kept, so that a later `column` has the same order of rows
         return self._matrix(names, dtype)[0]
 
     def _matrix(
         self, names: list[str], dtype: Any, label: str | None = None
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """Columns as a matrix, and the items of another in the same order: in one pass, since the rows of a
-        relation may come in another order the next time.
+        """Return columns as a matrix, and the column `label` in the same order.
+
+        Both are read in one pass, since the rows of a relation may have another order the next time.
         """
         import pyarrow as pa
 
@@ -288,16 +289,16 @@ class Prepared:
         return matrix.finish(), None if label is None else array_of(pa.chunked_array(labels), label)
 
     def tensor(self, dtype: Any = np.float32, columns: list[str] | None = None) -> torch.Tensor:
-        """The same as a tensor, in the memory that `numpy` made. `dtype` is NumPy's."""
+        """Return the array of `numpy` as a tensor that shares its memory. `dtype` is a NumPy dtype."""
         import torch
 
         return torch.from_numpy(self.numpy(dtype, columns))
 
     def to_parquet(self, path: str | Path) -> Path:
-        """Write it to a file, batch by batch. It is there whole under its name, or not at all.
+        """Write the rows to a file, batch by batch. The file appears under its name only when complete.
 
         Raises:
-            PrepNotWritten: no room, or no right to write; what was there before is as it was.
+            PrepNotWritten: no disk space, or no permission; an existing file is unchanged.
         """
         return write_parquet(Path(path), self.batches())
 
@@ -312,7 +313,7 @@ class Prepared:
         seed: int | None = None,
         dtype: Any = np.float32,
     ) -> Loader:
-        """Batches for training, as tensors; see `Loader`. All rows are held in memory, as one matrix."""
+        """Return batches for training as tensors; see `Loader`. All rows are held in memory as one matrix."""
         from duetlink.prep.loader import Loader
 
         names = [name for name in self._fields if name != label]

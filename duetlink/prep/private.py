@@ -1,4 +1,4 @@
-"""Bounds and categories from private data, with noise: what `fit_private` puts where they are open."""
+"""Computes the bounds and categories of `Prep.fit_private` from private data, with noise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from duetlink.prep.prepared import Prepared
 if TYPE_CHECKING:
     from duetlink.compute.privacy.ledger import Ledger
 
-_DIGITS = 9  # of each share: what is rounded away is not spent
+_DIGITS = 9  # decimal places of each share of epsilon; the rest is not spent
 
 
 def fitted(
@@ -42,7 +42,7 @@ def fitted(
     asset: str,
     engine: Any,
 ) -> tuple[Step, ...]:
-    """The steps with bounds and categories; see `Prep.fit_private`."""
+    """Return the steps with bounds and categories filled in; see `Prep.fit_private`."""
     allowed = budget if isinstance(budget, Budget) else Budget(budget)
     places = [place for place, step in enumerate(spec.steps) if step.open_column]
     if not places:
@@ -77,7 +77,7 @@ def fitted(
                 f"the steps before {step.name} of {step.open_column!r}, or the split, may fail for a row, or "
                 "depend on others: cast with invalid='missing', one_hot with unknown='ignore', split with by="
             )
-        # columns and types are right before anything is paid
+        # check columns and types before anything is charged
         Prepared(closed, source)
         _rows(closed.steps[:place], spec, place, source)
         most = allowed.rows_per_person
@@ -105,9 +105,12 @@ def _what(fits: Mapping[int, _Bounds | _Categories], delta: float | None) -> str
 
 
 def _closed(spec: PrepSpec, place: int, source: Opened) -> PrepSpec:
-    """The steps up to a place, with the widest bounds that each open one may get, and a category of the type.
+    """Return the steps up to number `place`, with placeholders in the open ones.
 
-    Raises PrepError: a column is not there, or of another type.
+    Open bounds become the widest possible ones; open categories become one category of the column's type.
+
+    Raises:
+        PrepError: a column is missing, or has another type.
     """
     closed = PrepSpec()
     for step in spec.steps[: place + 1]:
@@ -120,11 +123,11 @@ def _closed(spec: PrepSpec, place: int, source: Opened) -> PrepSpec:
 
 
 def _rows(before: tuple[Step, ...], spec: PrepSpec, place: int, source: Opened) -> Prepared:
-    """The column of a place behind the steps before it: of the rows to train with, wherever the split stands.
+    """Prepare the open column of step `place` by the steps before it. With a split, only train rows count.
 
     Raises:
-        SettingError: the split comes later, and by a column that changes until then.
-        PrepError: a column is not there, or of another type.
+        SettingError: the split comes later, and uses a column that changes before it.
+        PrepError: a column is missing, or has another type.
     """
     column, split = spec.steps[place].open_column, spec.split_step
     if split is not None and split not in before:
@@ -134,22 +137,22 @@ def _rows(before: tuple[Step, ...], spec: PrepSpec, place: int, source: Opened) 
                 f"{split.by!r}, by which split tells rows apart, is changed behind "
                 f"{spec.steps[place].name} of {column!r}, which is for the train part: put split before it"
             )
-        before = (*before, split)  # the same rows
+        before = (*before, split)  # splitting earlier selects the same rows
     found = Prepared(PrepSpec((*before, Select((column,)))), source)
     return found if split is None else found.train
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Two quantiles, for the bounds of a step."""
+    """The planned release of two quantiles, which become the bounds of a step."""
 
     step: Bounded
     plans: tuple[ReleasePlan, ReleasePlan]
 
     def released(self, rows: Prepared) -> Step:
-        """The step with bounds. Raises PrepError: the noise left no room between them."""
+        """Return the step with private bounds. Raises PrepError if they leave no room between them."""
         column = rows.column(self.step.column)
-        low, high = (float(one.release(column).value) for one in self.plans)
+        low, high = (float(quantile.release(column).value) for quantile in self.plans)
         if all(isinstance(bound, int) for bound in self.step.within or ()):
             low, high = round(low), round(high)
         if not low < high:
@@ -162,7 +165,7 @@ class _Bounds:
 
 
 def _bounds(step: Bounded, epsilon: float, quantiles: tuple[float, float], rows_per_person: int) -> _Bounds:
-    """Raises SettingError: epsilon cannot be used."""
+    """Plan the release of the bounds of a step. Raises SettingError for an unusable epsilon."""
     assert step.within is not None
     within = float(step.within[0]), float(step.within[1])
     low, high = (
@@ -174,13 +177,13 @@ def _bounds(step: Bounded, epsilon: float, quantiles: tuple[float, float], rows_
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Categories:
-    """Counts with noise over a threshold, for the categories of a step."""
+    """The planned release of noisy counts over a threshold, which select the categories of a step."""
 
     step: OneHot
     selection: Selection
 
     def released(self, rows: Prepared) -> Step:
-        """The step with categories. Raises PrepError: there is none that is not rare."""
+        """Return the step with private categories. Raises PrepError if all are too rare."""
         import pyarrow.compute as pc
 
         counts: Counter[Any] = Counter()
@@ -194,7 +197,7 @@ class _Categories:
                 "Give a larger one, or a larger delta",
                 column=self.step.column,
             )
-        # what is made of noisy counts alone costs nothing further
+        # a choice by noisy counts alone costs no further privacy
         most = sorted(released, key=lambda value: (-released[value], value))[:MAX_CATEGORIES]
         return dataclasses.replace(self.step, categories=tuple(sorted(most)))
 
@@ -202,7 +205,7 @@ class _Categories:
 def _categories(
     step: Step, closed: Step, epsilon: Fraction, delta: float, rows_per_person: int
 ) -> _Categories:
-    """Raises SettingError: epsilon or delta cannot be used."""
+    """Plan the release of the categories of a step. Raises SettingError for an unusable epsilon or delta."""
     assert isinstance(step, OneHot)
     assert isinstance(closed, OneHot)
     (category,) = closed.categories or ()

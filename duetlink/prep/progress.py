@@ -1,4 +1,4 @@
-"""A progress bar for what takes long."""
+"""The progress bar of a preparation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TICK_S = 0.25
 
 
 class RowProgress:
-    """Draws for how long it has taken, and how many rows are done where the engine tells, from a thread."""
+    """Draws the elapsed time, and the number of prepared rows if the engine reports it, from a thread."""
 
     def __init__(self, what: str, *, counts: bool) -> None:
         self._what = what

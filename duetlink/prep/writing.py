@@ -1,4 +1,4 @@
-"""A file that is there whole, or not at all."""
+"""Writes a file so that it appears under its name only when it is complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def write_parquet(path: Path, batches: Iterable[pa.RecordBatch]) -> Path:
-    """Write batches as Parquet, beside its place first. Raises PrepNotWritten, and what `batches` raises."""
+    """Write batches as Parquet, first to a temporary file in the same directory.
+
+    Raises PrepNotWritten, and whatever `batches` raises.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -25,7 +28,7 @@ def write_parquet(path: Path, batches: Iterable[pa.RecordBatch]) -> Path:
     if first is None:
         raise PrepError(f"there is no batch to write to {path}", file=str(path))
     try:
-        with _beside(path) as place, pq.ParquetWriter(place, first.schema) as writer:
+        with _replacing(path) as temporary, pq.ParquetWriter(temporary, first.schema) as writer:
             writer.write_batch(first)
             for batch in given:
                 writer.write_batch(batch)
@@ -39,15 +42,15 @@ def write_parquet(path: Path, batches: Iterable[pa.RecordBatch]) -> Path:
 
 
 @contextlib.contextmanager
-def _beside(path: Path) -> Iterator[str]:
-    """A file in the same directory, which takes its place in the end; gone if anything goes wrong."""
-    handle, place = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+def _replacing(path: Path) -> Iterator[str]:
+    """Give a temporary file in the same directory that replaces `path` at the end; delete it on an error."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
         os.close(handle)
-        yield place
-        with open(place, "rb") as file:
-            os.fsync(file.fileno())  # where there is no room after all, some systems say so only here
-        os.replace(place, path)
+        yield temporary
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())  # some systems report a full disk only here
+        os.replace(temporary, path)
     finally:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(place)
+            os.unlink(temporary)

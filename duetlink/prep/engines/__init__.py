@@ -1,1 +1,1 @@
-"""Where a table is prepared: one file per engine, over the same expressions."""
+"""The engines that execute preparations: one file for each, with the interface of `base.py`."""

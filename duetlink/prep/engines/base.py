@@ -1,4 +1,7 @@
-"""What an engine gives: a source, opened, whose columns have names of ours inside, and results as Arrow."""
+"""The interface of an engine: an opened source that gives Narwhals frames, and results as Arrow tables.
+
+Inside an engine the columns are called `c0`, `c1`, …, so that a name cannot be misread by it.
+"""
 
 from __future__ import annotations
 
@@ -14,41 +17,42 @@ if TYPE_CHECKING:
 
 
 class Opened(Protocol):
-    """A source on one engine. Nothing of it is read before it must be, but names and types."""
+    """A source that is opened on one engine. Opening reads names and types, but no rows."""
 
-    engine: str  # its name
-    where: str  # the source, for a person
+    engine: str  # name of the engine
+    where: str  # the source in words, for messages
     fields: Fields
-    schema: Any  # Arrow's of the source, or None: what no step takes comes out as the type that it has there
-    ordered: bool  # whether rows come in the source's order, each time
-    streams: bool  # whether `stream` holds less than the whole
-    keeps: bool  # whether the whole, once made, is kept for what comes after
+    schema: Any  # the source's Arrow schema or None; columns that no step changes keep their type in it
+    ordered: bool  # rows come in the source's order, each time
+    streams: bool  # `stream` holds less than the whole table in memory
+    keeps: bool  # the whole table is kept once it was made
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
-        """A Narwhals frame of the source, whose column number 7 is called `c7`. Others than `columns` may be
-        left out. With `row` it has ROW, too.
+        """Return a Narwhals frame of the source, in which column number 7 is called `c7`.
+
+        Columns other than `columns` may be missing. With `row` it also has the row number, ROW.
         """
 
     def collect(self, frame: Any) -> pa.Table:
-        """What a frame holds, made from this source's."""
+        """Execute a lazy frame that was made from this source, and return it as an Arrow table."""
 
     def stream(
         self, prepare: Callable[[Any], Any], columns: list[str], rows: int, *, row: bool
     ) -> Generator[pa.RecordBatch]:
-        """What `prepare` makes of the frame, or of one piece of it after the other; at least one batch.
+        """Apply `prepare` to the frame, or to one piece of it after the other, and yield at least one batch.
 
-        A batch has about `rows` rows at most where that is the engine's to say.
+        A batch has at most about `rows` rows if the engine can limit that.
         """
 
     def cancel(self) -> None:
-        """End what runs after Ctrl-C, where the engine goes on by itself."""
+        """Stop the engine after Ctrl-C, if it would continue in threads or processes of its own."""
 
 
 def agreed(fields: Fields, schema: Any) -> dict[str, Field]:
-    """An engine's types of columns, and "other", which no step takes, where Arrow has another type for one.
+    """Return the engine's column types, with "other" for those that differ from Arrow's type.
 
-    So a step takes the same columns on each engine. Of some types an engine makes another one: DuckDB reads
-    durations from Parquet as whole numbers.
+    No step takes a column of type "other", so a step takes the same columns on each engine. Example: DuckDB
+    reads durations in Parquet as whole numbers.
     """
     from duetlink.data.prep.inner import arrow_fields
 
@@ -57,7 +61,7 @@ def agreed(fields: Fields, schema: Any) -> dict[str, Field]:
 
 
 def arrow_types() -> dict[str, Any]:
-    """The types of Arrow that results have, by our names; others are as the engine made them."""
+    """Return the Arrow types of results by the names of types; other types stay as the engine made them."""
     import pyarrow as pa
 
     names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float32", "float64"]
@@ -66,7 +70,7 @@ def arrow_types() -> dict[str, Any]:
 
 
 def library(name: str) -> None:
-    """Raises MissingLibrary: it is not installed here."""
+    """Raise MissingLibrary if the library `name` is not installed."""
     try:
         importlib.import_module(name)
     except ImportError:

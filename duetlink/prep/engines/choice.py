@@ -1,4 +1,4 @@
-"""Which engine takes a source."""
+"""Opens a source on an engine, and chooses the engine if none is given."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from duetlink.prep.engines.pandas_ import arrow_of
 from duetlink.prep.files import Files, files_at
 
 ENGINES = ("pyarrow", "polars", "duckdb")
-# Half of what a small machine has: with its columns decoded a file takes a few times its size.
+# Larger files are prepared by DuckDB. 1 GiB is half of what a small machine has, and with its columns
+# decoded a file takes a few times its size.
 LARGE_BYTES = 1 << 30
 _SHOWN = 300  # characters of a library's message
 
 
 def opened(source: Any, engine: Any = None) -> Opened:
-    """A source on an engine: by name, or a Spark session; None chooses by the source.
+    """Open `source` on an engine given by name or as a Spark session; None chooses by the source.
 
     Raises:
-        SettingError: nothing can be made of the source, or there is no such engine.
-        PrepError: a file is not there, or cannot be read.
+        SettingError: the source is no table, or the engine does not exist.
+        PrepError: a file does not exist, or cannot be read.
         MissingLibrary: the engine is not installed.
     """
     try:
@@ -106,7 +107,7 @@ def _spark(source: Any, session: Any) -> Opened:
 
 
 def _arrow(source: Any) -> Any:
-    """A table of Arrow, without copies where that can be."""
+    """Convert a table to Arrow, without copying where possible."""
     import pyarrow as pa
 
     table = _as_arrow(source)

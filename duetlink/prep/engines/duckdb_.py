@@ -1,4 +1,4 @@
-"""DuckDB: files larger than memory, one piece after the other."""
+"""The engine DuckDB, which reads files larger than memory piece by piece."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def connected() -> Any:
-    """A database in memory, which spills to a directory of its own, and keeps the order of rows.
+    """Open a database in memory that spills to a directory of its own and keeps the order of rows.
 
     DuckDB keeps the order of a single file, list of files or table through projections, filters and a window
     without an order (its documentation, "Order Preservation"), but not through a join. Its optimizer makes a
-    hash join of an `IN` with more than four items, unless it is told not to.
+    hash join of an `IN` with more than four items, unless that optimizer is disabled.
     """
     import duckdb
 
@@ -33,10 +33,10 @@ def connected() -> Any:
 
 
 class DuckSource:
-    """A relation of DuckDB, an Arrow table, or files.
+    """A DuckDB relation, an Arrow table, or files as a source.
 
-    The rows of a table or of files keep their order. Those of a relation, which has the connection of whoever
-    made it, may come in another one each time.
+    The rows of a table or of files keep their order. Those of a relation, which uses its creator's
+    connection, may have another order each time.
     """
 
     engine = "duckdb"
@@ -52,18 +52,18 @@ class DuckSource:
         self.ordered = not self._given
         self._csv = isinstance(table, Files) and table.kind == CSV
         self._names = _names(table)
-        self._connection: Any = None  # the last one
+        self._connection: Any = None  # the most recent one
         self.schema = None if self._given else table.schema
         self.fields: Fields = fields_of(self._names, nw.from_native(self._relation(self._names)))
         if self.schema is not None:
             self.fields = agreed(self.fields, self.schema)
 
     def _relation(self, columns: list[str]) -> Any:
-        """The source under inner names. A connection of its own each: one has one open result at most."""
+        """Return the source under inner names, on a new connection: a connection has one open result only."""
         if self._csv:
             return self._text(columns)
         relation = self._table if self._given else self._open()
-        inner = [inner_name(place) for place in range(len(self._names))]
+        inner = [inner_name(index) for index in range(len(self._names))]
         if relation.columns != inner:
             relation = relation.query("t", f"SELECT * FROM t AS t({', '.join(inner)})")
         return relation
@@ -72,19 +72,19 @@ class DuckSource:
         table = self._table
         self._connection = connected()
         if not isinstance(table, Files):
-            inner = [inner_name(place) for place in range(table.num_columns)]
+            inner = [inner_name(index) for index in range(table.num_columns)]
             return self._connection.from_arrow(table.rename_columns(inner))
         return self._connection.read_parquet(list(map(_literal, table.texts())), hive_partitioning=False)
 
     def _text(self, columns: list[str]) -> Any:
-        """Some columns of CSV, by Arrow's reader, which all engines in memory have.
+        """Read columns of CSV files by Arrow's reader, like all engines in memory.
 
-        DuckDB's own takes quotes, spaces and empty lines for something else.
+        DuckDB's own reader treats quotes, spaces and empty lines in another way.
         """
         import pyarrow as pa
 
-        place = {name: place for place, name in enumerate(self._names)}
-        inner = [inner_name(place[name]) for name in columns]
+        indices = {name: index for index, name in enumerate(self._names)}
+        inner = [inner_name(indices[name]) for name in columns]
         blocks = (block.rename_columns(inner) for block in csv_blocks(self._table, columns))
         schema = pa.schema([(name, pa.string()) for name in inner])
         self._connection = connected()
@@ -120,25 +120,25 @@ class DuckSource:
 
 
 def _literal(path: str) -> str:
-    """A path of which nothing is a pattern."""
+    """Escape a path so that DuckDB reads no pattern in it."""
     return re.sub(r"([\[*?])", r"[\1]", path)
 
 
 def _names(table: Any) -> list[str]:
-    """As the source has them: DuckDB takes `age` for `Age`."""
+    """Return the names as the source spells them: DuckDB itself ignores case."""
     if isinstance(table, Files):
         return table.names
     return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
 class WideRelation:
-    """Stands for a relation. Its projections take time in proportion to its columns, not to their square.
+    """A wrapper of a relation whose projections take linear instead of quadratic time in the columns.
 
-    DuckDB 2.0 compares the texts in each projected expression with the names of all columns, to warn, and
-    folds the case of these names anew for each expression: 10,000 columns take minutes. It does not
-    where the projection is one text, which is what it makes of the expressions anyway.
+    To print warnings, DuckDB 2.0 compares the texts in each projected expression with all column names, and
+    folds the case of these names again for each expression: 10,000 columns take minutes. It skips that for a
+    projection given as one text, so this wrapper makes that text.
 
-    Narwhals asks whether it is a relation by `isinstance`, so it says that it is one.
+    Narwhals tests for a relation by `isinstance`, so `__class__` says that it is one.
     """
 
     def __init__(self, relation: Any) -> None:
@@ -152,11 +152,11 @@ class WideRelation:
         return getattr(self.relation, name)
 
     def select(self, *items: Any) -> WideRelation:
-        """These expressions, under their names."""
+        """Project these expressions under their names."""
         return WideRelation(self.relation.project(", ".join(map(_item, items))))
 
     def filter(self, condition: Any) -> WideRelation:
-        """The rows for which an expression is true."""
+        """Keep the rows for which an expression is true."""
         return WideRelation(self.relation.filter(condition))
 
 

@@ -1,4 +1,4 @@
-"""PyArrow and Polars: tables in memory."""
+"""The engines PyArrow and Polars, which prepare tables in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ArrowSource:
-    """A table of Arrow, or files, by PyArrow's own functions."""
+    """An Arrow table or files as a source, prepared by PyArrow's functions."""
 
     engine = "pyarrow"
     ordered = True
@@ -49,11 +49,11 @@ class ArrowSource:
             yield from batches_of(made, ROWS)
 
     def cancel(self) -> None:
-        """What it does ends with the call."""
+        """Do nothing: PyArrow's work ends with the call."""
 
 
 class PolarsSource:
-    """A frame of Polars, or files; its optimiser sees all steps at once."""
+    """A Polars frame or files as a source. Polars' optimiser sees all steps at once."""
 
     engine = "polars"
     ordered = True
@@ -62,7 +62,7 @@ class PolarsSource:
     def __init__(self, table: Any, where: str, schema: Any = None) -> None:
         import polars as pl
 
-        # files, a frame, or a lazy frame of a person's, whose rows come all at once
+        # files, a frame, or a lazy frame of the user, whose rows come all at once
         self._table = table
         self.streams = not isinstance(table, pl.LazyFrame) and not fits_one_piece(table)
         if not isinstance(table, Files):
@@ -82,14 +82,14 @@ class PolarsSource:
     def frame(self, columns: list[str], *, row: bool) -> Any:
         lazy = self._lazy
         if isinstance(self._table, Files) and self._table.kind == CSV:
-            # Arrow's reader refuses lines that Polars' fills with nulls
+            # Arrow's reader refuses incomplete lines, which Polars' reader fills with nulls
             lazy = polars_of(read_csv(self._table, columns)).lazy()
         return polars_frame(lazy, self._names, columns, row=row)
 
     def collect(self, frame: Any) -> pa.Table:
         import pyarrow as pa
 
-        # `to_arrow` would copy all that came in several pieces into one
+        # `to_arrow` would copy a result in several pieces into one
         return pa.RecordBatchReader.from_stream(frame.to_native().collect()).read_all()
 
     def stream(
@@ -103,23 +103,23 @@ class PolarsSource:
             yield from batches_of(self.collect(prepare(frame)), ROWS)
 
     def cancel(self) -> None:
-        """Polars ends by itself."""
+        """Do nothing: Polars' work ends with the call."""
 
 
 def polars_of(table: pa.Table) -> Any:
-    """A table of Arrow as a frame of Polars, which would call a column `column_1` whose name is empty."""
+    """Convert an Arrow table to a Polars frame, and keep empty column names, which Polars would replace."""
     import polars as pl
 
     try:
         found = pl.DataFrame(table)
-    except pl.exceptions.PanicException as error:  # of a type that it does not have; no Exception
+    except pl.exceptions.PanicException as error:  # a type unknown to Polars; a BaseException
         raise TypeError(str(error)) from None
     found.columns = table.column_names
     return found
 
 
 def read_files(files: Files, columns: list[str]) -> pa.Table:
-    """Some columns of files."""
+    """Read columns of files into an Arrow table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

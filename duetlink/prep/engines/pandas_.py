@@ -1,4 +1,4 @@
-"""A frame of pandas as a table of Arrow."""
+"""Converts pandas frames to Arrow tables; pandas itself is no engine."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _SHOWN = 200  # characters of Arrow's message
 
 
 def arrow_of(frame: Any) -> pa.Table:
-    """Its columns without its index.
+    """Convert the columns of a frame, without its index.
 
     Raises:
-        SettingError: a column's name is no text.
-        PrepError: a column has items of several types, or of one that Arrow does not have.
+        SettingError: the name of a column is no text.
+        PrepError: a column has items of several types, or of a type that Arrow does not have.
     """
     import pyarrow as pa
 
     if not all(isinstance(name, str) for name in frame.columns):
         raise SettingError("the columns of a frame to be prepared have texts as names")
-    columns = [_column(frame.iloc[:, place], name) for place, name in enumerate(frame.columns)]
+    columns = [_column(frame.iloc[:, index], name) for index, name in enumerate(frame.columns)]
     return pa.table(columns, names=list(frame.columns))
 
 
@@ -33,9 +33,8 @@ def _column(column: Any, name: str) -> Any:
     try:
         return pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        there = column.dropna()
-        kinds = list(map(type, there))
-        odd = next((place for place, kind in enumerate(kinds) if kind is not kinds[0]), None)
+        kinds = list(map(type, column.dropna()))
+        odd = next((index for index, kind in enumerate(kinds) if kind is not kinds[0]), None)
         if odd is None:
             words = " ".join(str(error).split())[:_SHOWN]
             raise PrepError(

@@ -1,4 +1,4 @@
-"""PySpark: a session or a frame that is handed in, classic or by Spark Connect."""
+"""The engine Spark: a session or frame of the user, classic or by Spark Connect."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from duetlink.prep.pieces import batches_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ROWS = 8_192  # of a batch: rows of Python take ten times the memory of their columns
+_ROWS = 8_192  # of a batch; Python rows take ten times the memory of columns
 
 
 class SparkSource:
-    """A Spark DataFrame, or what a session makes of a table or of files that its executors can read.
+    """A Spark DataFrame as a source, or a table or files that a session opens; its executors read the files.
 
-    Spark keeps no order of rows. The whole comes through the driver, as Arrow (`DataFrame.toArrow`), and has
-    to fit into `spark.driver.maxResultSize`. Batches come as rows (`DataFrame.toLocalIterator`): those of one
-    partition have to fit, and it takes up to three times as long.
+    Spark keeps no order of rows. A whole table comes through the driver as Arrow (`DataFrame.toArrow`), and
+    has to fit into `spark.driver.maxResultSize`. Batches come as rows (`DataFrame.toLocalIterator`): one
+    partition at a time has to fit, and this takes up to three times as long.
     """
 
     engine = "spark"
     ordered = False
     streams = True
     keeps = True
-    schema = None  # its timestamps are not those of Arrow
+    schema = None  # Spark's timestamps are not those of Arrow
 
     def __init__(self, table: Any, where: str, session: Any = None) -> None:
         self.where = where
@@ -54,8 +54,8 @@ class SparkSource:
         assert not row
         frame = nw.from_native(self._frame)
         if self._csv:
-            places = (inner_name(place) for place in range(len(self.fields)))
-            frame = frame.with_columns(*(nw.when(nw.col(c) != "").then(nw.col(c)).alias(c) for c in places))
+            names = (inner_name(index) for index in range(len(self.fields)))
+            frame = frame.with_columns(*(nw.when(nw.col(c) != "").then(nw.col(c)).alias(c) for c in names))
         return frame
 
     def collect(self, frame: Any) -> pa.Table:
@@ -64,7 +64,7 @@ class SparkSource:
 
     @contextlib.contextmanager
     def _tagged(self) -> Iterator[None]:
-        """What runs within can be ended by `cancel`."""
+        """Tag the Spark jobs that start within the block, so that `cancel` can stop them."""
         self._tag = f"duetlink-{uuid.uuid4().hex}"
         self._session.addTag(self._tag)
         try:
@@ -79,7 +79,7 @@ class SparkSource:
 
         frame = prepare(self.frame(columns, row=row))
         kinds = {name: arrow_types().get(type_of(kind)) for name, kind in frame.collect_schema().items()}
-        if None in kinds.values():  # such as points in time, which rows have in a zone
+        if None in kinds.values():  # such as timestamps, which Python rows have in a time zone
             yield from batches_of(self.collect(frame), rows)
             return
         schema, batch = pa.schema(list(kinds.items())), None
@@ -102,7 +102,7 @@ def _open(session: Any, table: Any) -> Any:
     if not isinstance(table, Files):
         return _sent(session, table)
     for path in table.paths:
-        if path.name[0] in "._":  # Hadoop takes them for hidden, and reads none of their rows
+        if path.name[0] in "._":  # hidden for Hadoop, which reads no rows of them
             raise PrepError(
                 f"Spark leaves out {path}, for the first letter of its name: rename it", file=str(path)
             )
@@ -110,9 +110,9 @@ def _open(session: Any, table: Any) -> Any:
         return session.read.parquet(*map(_literal, table.paths))
     for path in table.paths:
         check_quotes(path)
-        if not is_utf_8(path):  # Spark would put other letters there
+        if not is_utf_8(path):  # Spark would silently replace letters
             probe(table)
-    schema = ", ".join(f"{inner_name(place)} STRING" for place in range(len(table.names)))
+    schema = ", ".join(f"{inner_name(index)} STRING" for index in range(len(table.names)))
     paths = list(map(_literal, table.paths))
     return session.read.csv(
         paths, schema=schema, header=True, multiLine=True, quote='"', escape='"', mode="FAILFAST"
@@ -120,7 +120,7 @@ def _open(session: Any, table: Any) -> Any:
 
 
 def _literal(path: Path) -> str:
-    """A path of which nothing is a pattern of Hadoop's."""
+    """Escape a path so that Hadoop reads no pattern in it."""
     return re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", path.as_posix())
 
 
@@ -129,6 +129,6 @@ def _sent(session: Any, table: pa.Table) -> Any:
         return session.createDataFrame(table)
     import pyarrow as pa
 
-    # the client of Spark Connect takes no table of Arrow without rows
+    # the client of Spark Connect does not accept an Arrow table without rows
     missing = pa.table([pa.nulls(1, field.type) for field in table.schema], names=table.column_names)
     return session.createDataFrame(missing).limit(0)
