@@ -1,1 +1,1 @@
-"""The command line, the doctor, the played notebooks."""
+"""The command `duetlink` (`cli.py`), the network doctor (`doctor/`), and the demo notebooks (`demo/`)."""

@@ -1,8 +1,7 @@
-"""The command `duetlink`: a signaling server, the demo, the network examined, the audit log, what is kept,
-what may be used on pointers, the settings.
+"""The command `duetlink`: `signal`, `demo`, `doctor`, `audit`, `state` and `settings`.
 
-Exit codes: 0 done, 1 it failed (one line `error: …`), 2 wrong usage, 130 interrupted. What a command needs is
-imported inside it, so that `duetlink --help` is quick.
+Exit codes: 0 success, 1 failure (one line `error: …`), 2 wrong usage, 130 interrupted. Each command imports
+what it needs inside its function, so that `duetlink --help` is quick.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 INTERRUPTED = 130
-_WIDTH_OF_A_PIPE = 110  # where nobody tells how wide the output may be
+_WIDTH_OF_A_PIPE = 110  # columns of output that goes to no terminal
 
 _FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 _FILES = {"audit_path": "audit_file", "budget_path": "budget_file", "state_path": "state_directory"}
@@ -31,7 +30,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; an error that duetlink raises is a sentence, not a traceback."""
+        """Run a command; print errors of duetlink as a sentence, without a traceback."""
         try:
             return super().invoke(ctx)
         except DuetError as error:
@@ -94,7 +93,7 @@ async def _serve(host: str, port: int, tls: ssl.SSLContext | None, until_eof: bo
 
 
 def _at_end_of_input(stop: Any) -> None:
-    """Call `stop` when standard input ends, so that the server does not outlive who started it."""
+    """Call `stop` when standard input ends, so that the server ends with the process that started it."""
     import os
     import threading
 
@@ -103,7 +102,7 @@ def _at_end_of_input(stop: Any) -> None:
             # not sys.stdin: its lock, held by a daemon thread, aborts the interpreter's exit
             while os.read(0, 4096):
                 pass
-        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
             stop()
 
     threading.Thread(target=read, name="duetlink-stdin", daemon=True).start()
@@ -367,7 +366,7 @@ def settings() -> None:
 
 
 def _shown(name: str, value: Any) -> str:
-    """A value with its unit and without its secrets."""
+    """Return a value as text, with its unit and without secrets."""
     if name in _FILES:
         from duetlink.settings import Settings
 

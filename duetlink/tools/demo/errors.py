@@ -1,4 +1,4 @@
-"""How a demo can fail."""
+"""The errors of a demo."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from duetlink.errors import DuetError
 
 
 class DemoFailed(DuetError, RuntimeError):
-    """The demo did not get to its end."""
+    """The demo could not be completed; the message says why."""
 
 
 class CellFailed(DemoFailed):
-    """A cell raised an error. `traceback` is what its notebook shows, with terminal colours."""
+    """A cell raised an error. `traceback` is the text that its notebook shows, with terminal colours."""
 
     def __init__(self, message: str, traceback: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The notebooks of a lesson side by side in JupyterLab, for a person who plays both parts."""
+"""Opens the notebooks of a lesson side by side in JupyterLab, for one person who runs all of them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from duetlink.tools.demo.play import OUTPUT
 WORKSPACE = "duetlink"
 _BY_HAND = "by-hand"
 _MOST_BESIDE = 3  # notebooks in a row
-_LAYOUT = ".jupyterlab"  # of JupyterLab: what is opened where; beside the notebooks, not among the user's own
+_LAYOUT = ".jupyterlab"  # directory for JupyterLab's workspace; next to the notebooks, not in the user's home
 
 
 def open_side_by_side(console: Console, lesson: Lesson, directory: Path) -> int:
-    """Copy the notebooks of `lesson` to `duetlink-demo/NAME/by-hand` in `directory`, open them side by side
-    in JupyterLab, and return its exit status when it has ended. Copies that are there already stay as they
-    are.
+    """Copy the notebooks of `lesson`, open them in JupyterLab, and return its exit status when it ends.
+
+    The copies go to `duetlink-demo/NAME/by-hand` in `directory`. Existing copies are not changed.
 
     Raises:
-        MissingLibrary: there is no JupyterLab.
-        DemoFailed: nothing can be written there.
+        MissingLibrary: JupyterLab is not installed.
+        DemoFailed: the directory cannot be written to.
     """
     if importlib.util.find_spec("jupyterlab") is None:
         raise MissingLibrary("--open needs jupyterlab: pip install jupyterlab")
@@ -56,7 +56,7 @@ def open_side_by_side(console: Console, lesson: Lesson, directory: Path) -> int:
     process = subprocess.Popen(
         command(place), env={"DUETLINK_AUDIT_PATH": str(place / "audit.jsonl")} | os.environ
     )
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is JupyterLab's, which asks whether to end
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # JupyterLab handles Ctrl-C: it asks first
     try:
         return process.wait()
     finally:
@@ -64,7 +64,7 @@ def open_side_by_side(console: Console, lesson: Lesson, directory: Path) -> int:
 
 
 def command(place: Path) -> list[str]:
-    """What runs JupyterLab with this interpreter, on the notebooks in `place`."""
+    """Return the command that runs JupyterLab with this interpreter on the notebooks in `place`."""
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [
         *(sys.executable, "-m", "jupyterlab", *as_root),
@@ -83,9 +83,12 @@ def lay_out(names: Sequence[str], directory: Path) -> None:
 
 
 def workspace(names: Sequence[str]) -> dict[str, Any]:
-    """A workspace as JupyterLab saves it: https://jupyterlab.readthedocs.io/en/stable/user/workspaces.html."""
+    """Return a workspace in the format of JupyterLab.
+
+    Source: https://jupyterlab.readthedocs.io/en/stable/user/workspaces.html.
+    """
     tabs = [{"type": "tab-area", "currentIndex": 0, "widgets": [f"notebook:{name}"]} for name in names]
-    # in four columns on one screen, neither code nor panel can be read
+    # four columns on one screen are too narrow to read code or panels
     half = (len(tabs) + 1) // 2
     rows = [tabs] if len(tabs) <= _MOST_BESIDE else [tabs[:half], tabs[half:]]
     parts = [_split("horizontal", row) for row in rows]
@@ -102,7 +105,7 @@ def workspace(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _split(orientation: str, children: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Areas of one size."""
+    """Return a split area whose parts have the same size."""
     sizes = [1 / len(children)] * len(children)
     return {"type": "split-area", "orientation": orientation, "sizes": sizes, "children": list(children)}
 

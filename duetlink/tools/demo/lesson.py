@@ -1,5 +1,4 @@
-"""A lesson: notebooks that are played together, of owners and a scientist, or of the members of a group;
-or one notebook that is played alone."""
+"""Lessons: sets of notebooks that are played together, or single notebooks."""
 
 from __future__ import annotations
 
@@ -17,10 +16,10 @@ from duetlink.tools.demo.errors import DemoFailed
 SCIENTIST = "scientist"
 MEMBER = "member-"
 FIRST = "1-basics"
-_ASIDE = re.compile(r"\s*·.*")  # of a title: whose notebook it is
-# where the distribution is called otherwise than the module
+_ASIDE = re.compile(r"\s*·.*")  # the end of a title that says whose notebook it is
+# distributions whose name differs from that of their module
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
-# what duetlink itself imports where a notebook uses this name of it
+# modules that duetlink imports when a notebook uses one of these names
 _BEHIND = {
     "dp": ("opendp",),
     "fit_private": ("opendp",),
@@ -31,8 +30,11 @@ _BEHIND = {
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """`owner.ipynb`, or several `owner-NAME.ipynb`, and `scientist.ipynb`; or several `member-NAME.ipynb`; or
-    one notebook of any other name.
+    """A lesson and its notebooks, which are one of:
+
+    - `owner.ipynb`, or several `owner-NAME.ipynb`, and `scientist.ipynb`;
+    - several `member-NAME.ipynb`, which form a group;
+    - one notebook of any other name.
     """
 
     name: str
@@ -40,22 +42,22 @@ class Lesson:
 
     @property
     def is_group(self) -> bool:
-        """Whether its notebooks meet in a group, and not two by two in duets."""
+        """True if its notebooks form a group, False if they pair in duets."""
         return self.notebooks[0].stem.startswith(MEMBER)
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is one notebook, which meets no other."""
+        """True if it is one notebook."""
         return len(self.notebooks) == 1
 
     @property
     def title(self) -> str:
-        """What it is about, as its notebooks say."""
+        """The title, from the first heading of its last notebook."""
         return _title(self.notebooks[-1])
 
     @property
     def missing(self) -> list[str]:
-        """What its notebooks import and is not installed, by the names of distributions."""
+        """The distributions that its notebooks import and that are not installed."""
         needed = {"nbclient", "ipykernel"}
         for path in self.notebooks:
             for source in _sources(path, "code"):
@@ -68,13 +70,13 @@ class Lesson:
 
 
 def _number(name: str) -> tuple[int, str]:
-    """Lessons are played in the order of their numbers: 12 comes after 2."""
+    """Return the key that sorts lessons by their numbers: 12 comes after 2."""
     number = name.partition("-")[0]
     return (int(number) if number.isdecimal() else 0), name
 
 
 def lesson_in(directory: Path) -> Lesson | None:
-    """The lesson whose notebooks are there, if they are."""
+    """Return the lesson in a directory; None if the directory has no complete one."""
     owners = tuple(sorted(directory.glob("owner*.ipynb")))
     scientist = directory / f"{SCIENTIST}.ipynb"
     members = tuple(sorted(directory.glob(f"{MEMBER}*.ipynb")))
@@ -89,29 +91,29 @@ def lesson_in(directory: Path) -> Lesson | None:
 
 
 def lessons() -> list[Lesson]:
-    """Those of duetlink: of the clone that this is, or those that came with the package."""
+    """Return the lessons of duetlink: those of the checkout, or those installed with the package."""
     found = [lesson_in(directory) for directory in _directories()]
     return [lesson for lesson in found if lesson is not None]
 
 
 def listed() -> list[tuple[str, str]]:
-    """Name and title of every lesson."""
+    """Return the name and title of every lesson."""
     return [(each.name, each.title + (" (one notebook)" if each.is_alone else "")) for each in lessons()]
 
 
 def home() -> Path:
-    """The directory that has a directory for each lesson."""
+    """Return the directory that contains the lessons."""
     package = Path(__file__).resolve().parent
     clone = package.parents[2] / "notebooks"
     return clone if (clone / FIRST).is_dir() else package / "notebooks"
 
 
 def choose(name: str, directory: Path | None) -> Lesson:
-    """The lesson in `directory`, or else the one of that name, if all that it needs is installed.
+    """Return the lesson in `directory`, or the lesson called `name` if `directory` is None.
 
     Raises:
-        DemoFailed: there is none.
-        MissingLibrary: it says what to install.
+        DemoFailed: there is no such lesson.
+        MissingLibrary: it needs libraries that are not installed; the message says which.
     """
     lesson = find(name) if directory is None else lesson_in(directory)
     if lesson is None:
@@ -119,13 +121,13 @@ def choose(name: str, directory: Path | None) -> Lesson:
             f"there are neither owner.ipynb and scientist.ipynb nor member-NAME.ipynb in {directory}"
         )
     if missing := lesson.missing:
-        # by their own names: duetlink itself may have come as a wheel, from no index
+        # named one by one, not as an extra: duetlink may have been installed from a wheel and be in no index
         raise MissingLibrary(f"{lesson.name} needs {', '.join(missing)}: pip install {' '.join(missing)}")
     return lesson
 
 
 def find(name: str) -> Lesson:
-    """The lesson of that name, or of a part of it: `3-images`, `3` or `images`. Raises DemoFailed."""
+    """Return the lesson of that name, or of a part of it: `3-images`, `3` or `images`. Raises DemoFailed."""
     known = lessons()
     for lesson in known:
         if _is_called(lesson.name, name):
@@ -152,7 +154,7 @@ def _title(path: Path) -> str:
 
 
 def _sources(path: Path, kind: str) -> Iterator[str]:
-    # without nbformat, which may be what is missing
+    # read without nbformat, which may be one of the missing libraries
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         if cell["cell_type"] == kind:
             yield "".join(cell["source"])
@@ -161,7 +163,7 @@ def _sources(path: Path, kind: str) -> Iterator[str]:
 def _imported(source: str) -> set[str]:
     try:
         tree = ast.parse(source)
-    except SyntaxError:  # what only IPython understands
+    except SyntaxError:  # IPython's own syntax, such as %magic
         return set()
     names: set[str] = set()
     for node in ast.walk(tree):

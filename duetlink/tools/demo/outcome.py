@@ -1,4 +1,4 @@
-"""The tables at the end of the demo, made of what the kernels told and nothing else."""
+"""The tables at the end of the demo. All numbers in them come from the kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ANSWERS = {"approved": "green", "denied": "red", "withdrawn": "yellow", "pendin
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """One duet as both of its sides tell of it. `name` is the owner's, `owner` or `owner-NAME`."""
+    """One duet as both sides report it. `name` is the owner's role, `owner` or `owner-NAME`."""
 
     name: str
     code: str
@@ -30,7 +30,7 @@ class Pairing:
     scientist: Summary
 
     def check(self) -> None:
-        """Raise DemoFailed unless the two sides tell the same, with nothing left open."""
+        """Raise DemoFailed unless both sides report the same bytes, complete transfers and a connection."""
         owner, scientist = self.owner, self.scientist
         if (owner.sent_bytes, owner.received_bytes) != (scientist.received_bytes, scientist.sent_bytes):
             raise DemoFailed(
@@ -48,7 +48,7 @@ class Pairing:
 
 
 def check_group(sides: Mapping[str, GroupStatus]) -> None:
-    """Raise DemoFailed unless all members that are still there are in one epoch and see the same words."""
+    """Raise DemoFailed unless all remaining members have the same epoch, size and verifier."""
     there = {role: side for role, side in sides.items() if not side.state.startswith("closed")}
     seen = {(side.epoch, side.size, side.verifier) for side in there.values()}
     if len(seen) != 1 or {side.size for side in there.values()} != {len(there)}:
@@ -60,7 +60,7 @@ def check_group(sides: Mapping[str, GroupStatus]) -> None:
 
 
 def show_group(console: Console, code: str, sides: Mapping[str, GroupStatus], *, signaling: str) -> None:
-    """Print who met, and who was there at the end."""
+    """Print the members of a group, and those who were in it at the end."""
     there = [side for side in sides.values() if not side.state.startswith("closed")]
     met = _table("How they met")
     met.add_column(style="dim")
@@ -90,7 +90,7 @@ def show_group(console: Console, code: str, sides: Mapping[str, GroupStatus], *,
 
 
 def pair(name: str, code: str, owner: Sequence[Summary], scientist: Sequence[Summary]) -> Pairing:
-    """What an owner's kernel and the scientist's tell of one and the same duet. Raises DemoFailed."""
+    """Find the duet that an owner's kernel and the scientist's kernel share. Raises DemoFailed."""
     if len(owner) != 1:
         raise DemoFailed(f"the {name}'s notebook has {len(owner)} duets, not one")
     seen = [side.verifier for side in scientist]

@@ -1,4 +1,4 @@
-"""Starts the server and the kernels, lets a lesson's notebooks meet, and ends everything, whatever comes."""
+"""Starts the server and the kernels, runs a lesson's notebooks, and stops everything, also after errors."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from duetlink.tools.demo.screen import Screen
 from duetlink.tools.demo.server import signaling_server
 from duetlink.tools.demo.summary import TELL, TELL_GROUP, told, told_group
 
-# Tags of the cells that the demo knows.
-GIVE_CODE = "give-code"  # an owner's or member's: before it runs, a person would have told the code
-TAKE_CODE = "take-code"  # whose CODE = "…" is replaced, or CODE_NAME = "…" for each owner-name or member-name
+# tags of cells
+GIVE_CODE = "give-code"  # of an owner or member; before it runs, a person would have passed on the code
+TAKE_CODE = "take-code"  # the demo replaces its CODE = "…", or CODE_NAME = "…" for owner-NAME or member-NAME
 
 OUTPUT = "duetlink-demo"
 """the directory, in the current one, for all that a demo writes"""
@@ -36,10 +36,10 @@ _PLACEHOLDER = re.compile(r'^(CODE\w*) = ".*"$', re.MULTILINE)
 
 
 def play(console: Console, lesson: Lesson, timeout_s: float, directory: Path) -> int:
-    """Play a lesson; the exit code. All that it writes goes to `duetlink-demo` in `directory`.
+    """Play a lesson and return the exit code. All files go to `duetlink-demo` in `directory`.
 
     Raises:
-        DemoFailed: nothing can be written there, or the lesson did not get to its end.
+        DemoFailed: the directory cannot be written to, or the lesson failed.
     """
     return asyncio.run(_play(console, lesson, _place(lesson, directory), timeout_s))
 
@@ -66,7 +66,7 @@ def _place(lesson: Lesson, directory: Path) -> Path:
 
 async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -> int:
     started_s = time.monotonic()
-    # a demo is no part of the user's own audit log, unless they have said where it goes
+    # a demo does not write to the user's own audit log, unless the user has set its path
     environment = {"DUETLINK_AUDIT_PATH": str(run / "audit.jsonl")} | os.environ
     screen = Screen(console)
     players = [Player(path, screen.finished) for path in lesson.notebooks]
@@ -120,9 +120,9 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
 
 
 def _connect(lesson: Lesson, players: list[Player], screen: Screen) -> dict[str, asyncio.Future[str]]:
-    """Have codes told: from each owner to the scientist; between members as their cells are tagged.
+    """Pass codes from each owner to the scientist, or between members as their cells are tagged.
 
-    Returns the code of each variable that takes one. Raises DemoFailed for a cell that is missing.
+    Returns the future code of each variable that takes one. Raises DemoFailed if a tagged cell is missing.
     """
     codes: dict[str, asyncio.Future[str]] = {}
 
@@ -164,7 +164,7 @@ def _connect(lesson: Lesson, players: list[Player], screen: Screen) -> dict[str,
 
 
 def _variable(role: str) -> str:
-    """Where it is taken, for the code of `owner`, of `owner-NAME`, or of `member-NAME`."""
+    """Return the variable for the code of a role: CODE for `owner`, CODE_NAME for `owner-NAME`."""
     name = role.partition("-")[2]
     return f"CODE_{name.upper()}" if name else "CODE"
 
@@ -180,19 +180,19 @@ async def _first_failure(*steps: Any) -> None:
         for task in done:
             task.result()
     finally:
-        # again and again: before Python 3.12 `asyncio.wait_for`, which nbclient uses, can miss a cancellation
+        # repeated: before Python 3.12 `asyncio.wait_for`, which nbclient uses, can miss a cancellation
         while pending := [task for task in tasks if not task.done()]:
             for task in pending:
                 task.cancel()
             await asyncio.wait(pending, timeout=_ASK_AGAIN_S)
         for task in tasks:
             if not task.cancelled():
-                task.exception()  # of no interest beside the first
+                task.exception()  # read, so that asyncio does not log it; the first error is raised
 
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does: everything is stopped first."""
+    """Make SIGTERM end the demo like Ctrl-C, after everything was stopped."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     terminated = False

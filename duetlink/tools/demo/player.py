@@ -1,4 +1,4 @@
-"""Plays one notebook in one Jupyter kernel, cell by cell, as a person would who presses Shift-Enter."""
+"""Runs one notebook in one Jupyter kernel, cell by cell, like a person who presses Shift-Enter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from duetlink.tools.demo.errors import CellFailed, DemoFailed
 _READY_TIMEOUT_S = 60.0
 _LOOK_AGAIN_S = 0.5
 
-# Called before a cell runs; may wait, and may change the cell's source.
+# called before a cell runs; it may wait, and may change the cell's source
 Cue = Callable[[Any], Awaitable[None]]
 
 
@@ -45,12 +45,12 @@ class Step:
 class _ShellChannel(AsyncZMQSocketChannel):
     """A shell channel on which a reply is found although a widget's message has been sent meanwhile.
 
-    A ZeroMQ socket says once that a message is here, and whoever sends on it in between takes that word away
-    from whoever waits (nbclient issue 312). So it is looked at again from time to time.
+    A ZeroMQ socket signals a message only once, and a send in between clears that signal for the waiting
+    receiver (nbclient issue 312). So this class looks at the socket again every half second.
     """
 
     async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]
-        """The next message; without a timeout, however long that takes. Raises Empty."""
+        """Return the next message. Without a timeout it waits for ever; with one it may raise Empty."""
         while True:
             try:
                 return await super().get_msg(_LOOK_AGAIN_S if timeout is None else timeout)
@@ -134,7 +134,7 @@ class Player:
         self.current = None
 
     async def stop(self) -> None:
-        """End the kernel; its duet says goodbye. Again is harmless."""
+        """Stop the kernel, which closes its duet first. Safe to call twice."""
         if self._client is not None:
             self._client.stop_channels()
             self._client = None
@@ -148,20 +148,21 @@ class Player:
         return path
 
     def tagged(self, tag: str) -> Any:
-        """The cell with a tag. Raises DemoFailed."""
+        """Return the cell with a tag. Raises DemoFailed if there is none."""
         for cell in self.notebook.cells:
             if tag in cell.metadata.get("tags", ()):
                 return cell
         raise DemoFailed(f"{self.path} has no cell tagged {tag!r}, which the demo needs")
 
     def has(self, tag: str) -> bool:
-        """Whether there is a cell with this tag."""
+        """Return True if a cell has this tag."""
         return any(tag in cell.metadata.get("tags", ()) for cell in self.notebook.cells)
 
     async def value(self, expression: str) -> str:
-        """The text that an expression is in the kernel, as a person reads it off a panel; between cells.
+        """Evaluate `str(expression)` in the kernel, between two cells, and return the text.
 
-        Raises DemoFailed: it is none there.
+        Raises:
+            DemoFailed: the expression raised an error.
         """
         message = self._client.execute("", silent=True, user_expressions={"value": f"str({expression})"})
         while True:

@@ -1,4 +1,4 @@
-"""What is seen while the demo plays: a line for each finished step, and below, where the notebooks are."""
+"""The display of a running demo: a line for each finished step, and below, the progress of each notebook."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TITLE_WIDTH = 42
 
 
 def colour_of(role: str) -> str:
-    """Of `owner`, `owner-NAME`, `scientist`, or `member-NAME`."""
+    """Return the colour of a role: `owner`, `owner-NAME`, `scientist` or `member-NAME`."""
     return _COLOURS.get(role.partition("-")[0], "")
 
 
 class Screen:
-    """Draws on a console while it is entered. Where that is no terminal, only the finished steps appear."""
+    """Draws on a console while it is entered. Without a terminal only the finished steps appear."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -42,7 +42,7 @@ class Screen:
         self._width = max(len(player.role) for player in players)
 
     def say(self, who: str, what: str, aside: str = "") -> None:
-        """A line that stays."""
+        """Print a line that stays on the screen."""
         line = Text(f"{who:<{self._width}}", colour_of(who))
         line.append(f" {what}", "default")
         if aside:
@@ -50,7 +50,7 @@ class Screen:
         self._console.print(line, soft_wrap=True)
 
     def finished(self, player: Player, step: Step) -> None:
-        """The line for a finished step: how long it took and what it printed last."""
+        """Print the line of a finished step: its duration and the last line that it printed."""
         took = seconds_text(step.duration_s or 0.0)
         self.say(player.role, f"{step.title:<{_TITLE_WIDTH}}{took:>8}", visible(step.said))
 

@@ -1,4 +1,4 @@
-"""The demo's signaling server: `duetlink signal` in a process of its own, as a third party would run it."""
+"""The demo's signaling server: `duetlink signal` in a separate process, as a third party would run it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _STOP_TIMEOUT_S = 5.0
 
 @contextlib.asynccontextmanager
 async def signaling_server() -> AsyncIterator[str]:
-    """Runs the server on a free port; gives its address. When the block has ended, so has the process."""
+    """Run the server on a free port and give its address; the process ends with the block."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "duetlink", "signal", "--port", "0", "--until-eof"),
-        stdin=asyncio.subprocess.PIPE,  # closed when this process ends, in whichever way: the server ends too
+        stdin=asyncio.subprocess.PIPE,  # closed when this process ends in any way; the server then ends too
         stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C in the terminal is for the demo, which then stops the server
+        start_new_session=True,  # Ctrl-C in the terminal goes to the demo only, which then stops the server
     )
     assert process.stdin is not None
     assert process.stdout is not None

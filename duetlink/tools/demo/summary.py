@@ -1,4 +1,4 @@
-"""What one kernel knows of its duets: the demo asks for it when all notebooks have been played."""
+"""Summaries of the duets in one kernel. The demo evaluates `tell` there after the last cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duetlink.net.link.transfer import TransferStatus
 if TYPE_CHECKING:
     from duetlink.duet.duet import Duet
 
-# evaluated in a kernel, in its notebook's namespace
+# expressions that the demo evaluates in a kernel, in the notebook's namespace
 TELL = "__import__('duetlink.tools.demo.summary', fromlist=['tell']).tell(globals())"
 TELL_GROUP = TELL.replace("tell", "tell_group")
 
@@ -36,7 +36,7 @@ class AnsweredRequest:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One side's duet at the end: from `duet`, `duet.statistics()` and `duet.requests`, nothing else."""
+    """One side of a duet at the end, read from `duet`, `duet.statistics()` and `duet.requests`."""
 
     role: str
     peer: str
@@ -78,40 +78,40 @@ class Summary:
 
 
 def tell(namespace: Mapping[str, Any]) -> str:
-    """The summaries of the duets in a namespace, as JSON."""
-    from duetlink.duet.duet import Duet  # not where it is only read
+    """Return the summaries of the duets in a namespace as JSON."""
+    from duetlink.duet.duet import Duet  # imported here, since the reading side does not need it
 
     duets = {id(value): value for value in namespace.values() if isinstance(value, Duet)}
     return msgspec.json.encode([Summary.of(duet) for duet in duets.values()]).decode()
 
 
 def told(text: str) -> list[Summary]:
-    """What `tell` wrote."""
+    """Read the JSON of `tell`."""
     return json_.read(text, list[Summary])
 
 
 def tell_group(namespace: Mapping[str, Any]) -> str:
-    """The status of `group` in a namespace, as JSON."""
+    """Return the status of the group in the variable `group` of a namespace as JSON."""
     return msgspec.json.encode(namespace["group"].status()).decode()
 
 
 def told_group(text: str) -> GroupStatus:
-    """What `tell_group` wrote."""
+    """Read the JSON of `tell_group`."""
     return json_.read(text, GroupStatus)
 
 
 def seconds_text(duration_s: float) -> str:
-    """`1.23 s`, or milliseconds below a second."""
+    """Return `1.23 s`, or milliseconds below a second."""
     return f"{duration_s:.2f} s" if duration_s >= 0.9995 else f"{duration_s * 1000:.3g} ms"
 
 
 def times(transfer: TransferStatus) -> tuple[str, str]:
-    """How long a transfer took and its rate, where its record measures that.
+    """Return the duration and the rate of a transfer in words, if its record measures them.
 
-    The sender's record does: it runs from the offer, before a byte is written, until the receiver says that
-    all is there. The receiver's begins when the offer has come. On the path `local` the bytes have been
-    written by then and are only mapped, so size by that time would be a rate that no memory has. An inline
-    value rides in a message and takes no time of its own.
+    The sender's record does: it runs from the offer, before a byte is written, until the receiver confirms
+    the last byte. The receiver's record begins when the offer arrives. On the path `local` the bytes are
+    written by then and only have to be mapped, so a rate would be meaningless. An inline value is part of a
+    message and has no duration of its own.
     """
     if transfer.path == "inline":
         return "", "in a message"

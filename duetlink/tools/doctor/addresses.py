@@ -1,4 +1,4 @@
-"""The addresses that this machine has, and what they tell about the networks it is in."""
+"""The network addresses of this machine, and what follows from them about its networks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OwnAddress:
 
 
 def own_addresses() -> list[OwnAddress]:
-    """Every address of every interface, loopback included."""
+    """Return every address of every interface, loopback included."""
     return [
         OwnAddress(str(ip.ip if ip.is_IPv4 else ip.ip[0]), adapter.nice_name)
         for adapter in ifaddr.get_adapters()
@@ -38,13 +38,13 @@ def own_addresses() -> list[OwnAddress]:
 
 
 def addresses_finding(addresses: Iterable[OwnAddress]) -> Finding:
-    """Which addresses there are, and of which kind."""
-    usable = [one for one in addresses if not one.ip.is_loopback and not one.ip.is_link_local]
-    ipv4 = [one.host for one in usable if one.ip.version == 4]
-    ipv6 = [one.host for one in usable if one.ip.version == 6]
-    public = [one.host for one in usable if one.ip.is_global]
-    shared = [one.host for one in usable if one.ip.version == 4 and one.ip in _SHARED]
-    vpn = sorted({one.interface for one in usable if one.interface.lower().startswith(_VPN_PREFIXES)})
+    """Report the addresses by kind: IPv4, IPv6, public, behind a carrier's NAT, of a VPN."""
+    usable = [each for each in addresses if not each.ip.is_loopback and not each.ip.is_link_local]
+    ipv4 = [each.host for each in usable if each.ip.version == 4]
+    ipv6 = [each.host for each in usable if each.ip.version == 6]
+    public = [each.host for each in usable if each.ip.is_global]
+    shared = [each.host for each in usable if each.ip.version == 4 and each.ip in _SHARED]
+    vpn = sorted({each.interface for each in usable if each.interface.lower().startswith(_VPN_PREFIXES)})
     details = {"ipv4": ipv4, "ipv6": ipv6, "public": public, "carrier_grade": shared, "vpn": vpn}
     if not usable:
         return Finding(

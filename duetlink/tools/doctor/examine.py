@@ -1,4 +1,4 @@
-"""The whole examination: every probe at once, within one bound."""
+"""The whole examination: all probes in parallel, within one time limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from duetlink.tools.doctor.servers import probe_server, udp_finding
 from duetlink.tools.doctor.signaling_probe import probe_signaling
 
 TIMEOUT_S = 10.0
-MAX_URLS = 32  # that are probed; more of them are left out, and said to be
+MAX_URLS = 32  # URLs that are probed; the report says if there are more
 
 _NO_URL = {"url": "", "transport": "", "reachable": False}
 _log = logging.getLogger(__name__)
@@ -40,15 +40,15 @@ async def examine(
     lookup: Lookup | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Report:
-    """Ask every configured server; look at this machine, and at the `paths` of a link, of which one is used.
+    """Examine this machine's addresses, all configured servers, and the `paths` of a link if there is one.
 
-    Takes at most `timeout_s`; what is not finished by then is reported as unknown. Nothing is left running,
-    except a system's resolver that does not answer, on a daemon thread. `lookup` and `tls` replace the
-    system's.
+    `used_path` is the path that the link uses. The examination takes at most `timeout_s`; an unfinished probe
+    is reported as unknown. Nothing keeps running afterwards, except a system resolver that does not answer,
+    on a daemon thread. `lookup` and `tls` replace the system's resolver and certificates.
     """
     started_s = time.monotonic()
     urls, unread = read_urls(settings)
-    # names take a part of the time only, so that one that is not resolved does not cost the rest
+    # looking up names may take a quarter of the time, so that a dead DNS server leaves time for the rest
     names = await resolve((url.host for url in urls), timeout_s / 4, lookup)
     tls = tls or ssl.create_default_context()
     own = own_addresses()
@@ -58,7 +58,7 @@ async def examine(
         time_left.answer("signaling", probe_signaling(settings, timeout_s / 4, lookup)),
         *(time_left.answer(url.kind, probe_server(url, names[url.host], tls), url) for url in urls),
     )
-    asked = sorted([*unread, *asked], key=lambda one: one.name)  # stun before turn
+    asked = sorted([*unread, *asked], key=lambda finding: finding.name)  # stun before turn
     findings = (
         *link_findings(paths, used_path),
         addresses_finding(own),
@@ -71,7 +71,7 @@ async def examine(
 
 
 def read_urls(settings: Settings) -> tuple[list[ServerUrl], list[Finding]]:
-    """The URLs to probe, and findings for those that cannot be read."""
+    """Return the URLs to probe, and findings for those that are invalid or too many."""
     urls: list[ServerUrl] = []
     unread: list[Finding] = []
     for number, server in enumerate(settings.ice_servers, 1):
@@ -90,7 +90,7 @@ def read_urls(settings: Settings) -> tuple[list[ServerUrl], list[Finding]]:
 
 @dataclass(frozen=True, slots=True)
 class _TimeLeft:
-    """What is left of the time that all of it may take."""
+    """The rest of the time limit, for all probes."""
 
     left_s: float
     of_s: float
@@ -98,12 +98,12 @@ class _TimeLeft:
     async def answer(
         self, name: str, question: Coroutine[Any, Any, Finding], url: ServerUrl | None = None
     ) -> Finding:
-        """The finding; one that is unknown where it was not made in time, or the probe fell ill."""
+        """Wait for the finding of a probe; one with the outcome "unknown" after a timeout or an error."""
         timeout = asyncio.timeout(max(self.left_s, 0.0))
         try:
             async with timeout:
                 return await question
-        except Exception as error:  # the doctor still answers the other questions
+        except Exception as error:  # one failing probe must not end the others
             _log.debug("the probe %s failed", name, exc_info=error)
             why = f"could not be examined ({type(error).__name__})"
             if timeout.expired():
@@ -114,7 +114,7 @@ class _TimeLeft:
 
 
 def _udp_servers(urls: Sequence[ServerUrl], names: Mapping[str, Resolved]) -> list[Address]:
-    """Where Binding requests can be sent: addresses of one family, IPv4 if there are such."""
+    """Return the addresses for STUN Binding requests over UDP: all of one family, IPv4 if there are any."""
     found: dict[bool, list[Address]] = {False: [], True: []}
     for url in urls:
         resolved = names[url.host]

@@ -1,4 +1,4 @@
-"""One thing found out about this machine's network: how it stands, what that means, what to do."""
+"""The class `Finding`: one fact about this machine's network, with its outcome and advice."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Outcome = Literal["ok", "limited", "failed", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`words` for a person, `advice` on what to do (empty: nothing), `details` as JSON values.
+    """One fact: `words` for a person, `advice` on what to do (empty if nothing), `details` as JSON values.
 
-    No control or direction character gets in: a part of the text may be a server's.
+    Control and direction characters are escaped, since a part of the text may come from a server.
     """
 
     name: str
@@ -30,12 +30,12 @@ class Finding:
             object.__setattr__(self, field.name, _visible(getattr(self, field.name)))
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, under their names."""
+        """Return all fields by their names."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
 def _visible(value: Any) -> Any:
-    """`value` with characters that could hide or reorder others written as escapes, at every depth."""
+    """Escape characters that could hide or reorder others, at every depth of a JSON value."""
     if isinstance(value, str):
         return harmless(value)
     if isinstance(value, Mapping):

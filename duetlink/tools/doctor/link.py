@@ -1,4 +1,4 @@
-"""What became of each path of a link that is open, and how to get a better one."""
+"""Findings about the paths of an open link, with advice on how to get a better path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUTCOMES: dict[str, Outcome] = {"up": "ok", "idle": "ok", "opening": "unknown",
 
 
 def link_findings(paths: Sequence[PathStatus], used: str | None) -> list[Finding]:
-    """One finding for each path; advice for those that would be better than the one that is `used`."""
+    """Return one finding for each path, with advice for paths that are preferred to the one in use."""
     findings, better = [], True
     for path in paths:
         better = better and path.name != used

@@ -1,8 +1,7 @@
-"""Names to addresses within a bound: a DNS server that never answers costs this much and no more.
+"""Resolves names to addresses within a time limit, even if the DNS server never answers.
 
-`getaddrinfo` cannot be cancelled. It runs on daemon threads, not in the loop's executor, which waits at its
-end for every thread: a resolver that is stuck is left behind, and holds up neither the report nor the
-interpreter's exit.
+`getaddrinfo` cannot be cancelled. It runs on daemon threads, not in the loop's executor, which would wait for
+every thread when it ends. So a resolver that is stuck delays neither the report nor the interpreter's exit.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from collections.abc import Awaitable, Callable, Iterable
 from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.net.stun.address import family_of
 
-# a host's name to its addresses, IP literals; raises OSError
+# maps the name of a host to its addresses, as IP literals; raises OSError
 Lookup = Callable[[str], Awaitable[list[str]]]
 
 
 class NameUnresolved(Exception):
-    """A name has no address, or none was told in time; the text says which, for a person."""
+    """A name has no address, or none was found in time; the text says which, for a person."""
 
 
-# IP literals of one host, IPv4 first, at most one of each family; or why there are none
+# IP literals of one host, IPv4 first, at most one of each family; or the error
 Resolved = list[str] | NameUnresolved
 
 
 async def resolve(
     hosts: Iterable[str], timeout_s: float, lookup: Lookup | None = None
 ) -> dict[str, Resolved]:
-    """Look all of `hosts` up at once. Of two families, one that leads out of this machine is preferred."""
+    """Look up all `hosts` in parallel. Addresses of a family without a route are dropped if others remain."""
     asked = list(dict.fromkeys(hosts))
     found = await asyncio.gather(*(_resolve(host, timeout_s, lookup or system_lookup) for host in asked))
     return dict(zip(asked, found, strict=True))
@@ -57,7 +56,7 @@ async def _resolve(host: str, timeout_s: float, lookup: Lookup) -> Resolved:
 
 
 def has_route(address: str) -> bool:
-    """Whether this machine knows where to send for `address`. Sends nothing."""
+    """Return True if this machine has a route to `address`. Sends nothing."""
     try:
         with socket.socket(family_of(address), socket.SOCK_DGRAM) as sock:
             sock.connect((address, 9))
@@ -67,7 +66,7 @@ def has_route(address: str) -> bool:
 
 
 async def system_lookup(host: str) -> list[str]:
-    """The system's own resolver."""
+    """Resolve a name by the system's resolver."""
     ask = functools.partial(socket.getaddrinfo, host, None, type=socket.SOCK_DGRAM)
     infos = await asyncio.get_running_loop().run_in_executor(OwnThreads(1, "doctor-resolve"), ask)
     return [str(info[4][0]) for info in infos]

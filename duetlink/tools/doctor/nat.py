@@ -1,10 +1,10 @@
-"""What a NAT or firewall does to UDP, in the standard's terms, the old ones, and plain words.
+"""Classifies a NAT by how it maps UDP ports: in the terms of RFC 4787, in the old terms, and in plain words.
 
-Theory. A NAT gives a local port an outer one: its *mapping*. Whether that stays the same towards every peer,
-or changes with the peer's address or port, decides if a peer can be told where to send (RFC 4787 §4.1). What
-follows from the observations is decided here, without a socket; `nat_probe` makes them.
+Theory. A NAT replaces a local port by an outer one: its *mapping*. The mapping may be the same for every
+peer, or depend on the peer's address or port (RFC 4787 §4.1). Only if it is the same can a peer be told where
+to send. This module classifies observations without a socket; `nat_probe` makes the observations.
 
-Whose datagrams come in by the mapping, its *filtering* (§5), is not measured: no advice depends on it.
+The *filtering* (§5), that is, whose datagrams the NAT lets in, is not measured: no advice depends on it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Behaviour = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A server's address, the one that it saw this machine's port at, and the server's other one, if any."""
+    """A STUN server's view: its address, the outer address that it saw, and its other address, if any."""
 
     server: Address
     mapped: Address
@@ -32,7 +32,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Nat:
-    """What was measured."""
+    """A measured NAT: its mapping, and the outer address; `translated` is False if there is no NAT."""
 
     translated: bool
     mapping: Behaviour
@@ -40,13 +40,13 @@ class Nat:
 
     @property
     def old_name(self) -> str:
-        """What RFC 3489 called it: the names still heard."""
+        """The name in RFC 3489, which is still widely used: cone, symmetric, no NAT, or unknown."""
         if not self.translated:
             return "no NAT"
         return {"endpoint-independent": "cone", "unknown": "unknown"}.get(self.mapping, "symmetric")
 
     def finding(self) -> Finding:
-        """For a person."""
+        """Describe the NAT for a person."""
         details = {
             "translated": self.translated,
             "mapping": self.mapping,
@@ -70,8 +70,11 @@ class Nat:
 
 
 def mapping_of(observations: Sequence[Observation]) -> Behaviour:
-    """What one local port's mappings say; `endpoint-dependent` where what they depend on is not known."""
-    seen = sorted({(one.server, one.mapped) for one in observations})
+    """Classify the mappings of one local port.
+
+    `endpoint-dependent` means that the mapping changes, but not whether with the address or with the port.
+    """
+    seen = sorted({(each.server, each.mapped) for each in observations})
     pairs = [(a, b) for index, a in enumerate(seen) for b in seen[index + 1 :]]
     same_address = [a[1] == b[1] for a, b in pairs if a[0][0] == b[0][0]]
     other_address = [a[1] == b[1] for a, b in pairs if a[0][0] != b[0][0]]

@@ -1,6 +1,7 @@
-"""Observing the NAT from inside, as RFC 5780 §4.3 says.
+"""Measures the mapping of the NAT from inside (RFC 5780 §4.3).
 
-One port asks a server's two addresses where it is seen from; two servers with one address show it as well.
+One local port asks a STUN server's two addresses for the outer address that they see. Two servers with one
+address each serve as well.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from duetlink.tools.doctor.nat import Nat, Observation, mapping_of
 
 
 async def probe_nat(servers: Sequence[Address], own: Sequence[str]) -> Finding:
-    """How this machine, whose addresses are `own`, is seen by the configured servers."""
+    """Measure the NAT with the configured servers. `own` are this machine's addresses."""
     if not servers:
         words = "There is no server to measure the NAT with."
         return Finding("nat", "unknown", words, "configure a STUN server")
@@ -28,19 +29,19 @@ async def probe_nat(servers: Sequence[Address], own: Sequence[str]) -> Finding:
 
 
 async def measure_nat(servers: Sequence[Address], own: Sequence[str]) -> Nat | None:
-    """Ask STUN servers, all of one family, about this machine, whose addresses are `own`. None: none answers.
+    """Measure the NAT with STUN servers of one address family; None if no server answers.
 
-    Takes some 4 s at most. Raises OSError where there is no socket to be had.
+    `own` are this machine's addresses. Takes at most about 4 s. Raises OSError if no socket can be opened.
     """
     wire = await UdpWire.open(servers[0])
     try:
         seen = await _ask_all(wire, servers)
-        # a server on this side of the NAT sees none of it
-        outside = [one for one in seen if one.mapped[0] not in own]
+        # a server on this side of the NAT sees the machine's own address
+        outside = [each for each in seen if each.mapped[0] not in own]
         seen = outside or seen
         if not seen:
             return None
-        others = [((one.other[0], one.server[1]), one.other) for one in seen if one.other is not None]
+        others = [((each.other[0], each.server[1]), each.other) for each in seen if each.other is not None]
         if others:
             seen += await _ask_all(wire, others[0])
         mapping = mapping_of(seen) if outside else "endpoint-independent"
@@ -50,26 +51,26 @@ async def measure_nat(servers: Sequence[Address], own: Sequence[str]) -> Nat | N
 
 
 async def _ask_all(wire: UdpWire, servers: Sequence[Address]) -> list[Observation]:
-    """What the answers say that tell where this machine is seen."""
+    """Ask all servers in parallel, and return the observations of those that answer."""
     asked = await asyncio.gather(
         *(wire.ask(binding_request(), server) for server in servers), return_exceptions=True
     )
-    answers = [one for one in asked if isinstance(one, Answer)]
+    answers = [each for each in asked if isinstance(each, Answer)]
     return [
-        Observation(one.source, mapped, other_address(one))
-        for one in answers
-        if (mapped := mapped_address(one.message)) is not None
+        Observation(answer.source, mapped, other_address(answer))
+        for answer in answers
+        if (mapped := mapped_address(answer.message)) is not None
     ]
 
 
 def other_address(answer: Answer) -> Address | None:
-    """The server's other address and port, where they serve for the tests of RFC 5780."""
+    """Return the server's other address and port; None if they are unsuitable for the tests of RFC 5780."""
     attributes = answer.message.attributes
     other = attributes.get("OTHER-ADDRESS", attributes.get("CHANGED-ADDRESS"))  # the latter in RFC 3489
     if other is None or other[0] == answer.source[0] or other[1] in (0, answer.source[1]):
         return None
     here, there = ipaddress.ip_address(answer.source[0]), ipaddress.ip_address(other[0])
-    # the server chooses whom this machine sends to: a host of the same kind, nobody else
+    # the server decides where this machine sends next, so only a host of the same kind is accepted
     same_kind = here.version == there.version and all(
         getattr(here, kind) == getattr(there, kind)
         for kind in ("is_loopback", "is_private", "is_link_local", "is_multicast", "is_unspecified")

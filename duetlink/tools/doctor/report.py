@@ -1,6 +1,6 @@
-"""All findings and the verdict: for a terminal, a notebook, a file, another program.
+"""The report: all findings and the verdict, for a terminal, a notebook, a file or another program.
 
-The JSON (`SCHEMA`) is stable: fields and the names of findings are added, never changed or taken away.
+The JSON (`SCHEMA`) is stable: fields and names of findings may be added, but are never changed or removed.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _HTML = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}<
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `examine` found. Shows itself in a terminal and in a notebook; `to_json` for programs."""
+    """The findings of `examine`. It displays itself in terminals and notebooks; programs use `to_json`."""
 
     findings: tuple[Finding, ...]
     took_s: float
-    allowed: tuple[str, ...] = PATHS  # by the settings
+    allowed: tuple[str, ...] = PATHS  # the paths that the settings allow
 
     @property
     def rungs(self) -> tuple[Rung, ...]:
-        """What to expect of tcp, punched, udp and relay."""
+        """The estimates for the paths tcp, punched, udp and relay."""
         return expect_rungs(self.findings, self.allowed)
 
     @property
     def reachable(self) -> bool:
-        """Whether peers can be reached: in other networks, where servers are configured for it; else here."""
+        """True if peers can be reached: in other networks if servers are configured, else in this network."""
         if not self._in_a_network:
             return False
         outlook = {rung.name: rung.outlook for rung in self.rungs}
@@ -66,7 +66,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The verdict in one sentence."""
         named = {
             outlook: [rung.name for rung in self.rungs if rung.outlook == outlook]
             for outlook in ("likely", "some")
@@ -85,7 +85,7 @@ class Report:
         return f"Some peers can be reached from here, by {_and(named['some'])}."
 
     def to_json(self) -> dict[str, Any]:
-        """Schema `duetlink-doctor/1`: schema, reachable, verdict, rungs, findings, took_s."""
+        """Return the report as JSON values: schema, reachable, verdict, rungs, findings, took_s."""
         return {
             "schema": SCHEMA,
             "reachable": self.reachable,
@@ -96,10 +96,10 @@ class Report:
         }
 
     def json(self) -> str:
-        """`to_json` as text."""
+        """Return `to_json` as text."""
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False)
 
-    # -- what is shown ---------------------------------------------------------------------------------------
+    # -- display ---------------------------------------------------------------------------------------------
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.table import Table

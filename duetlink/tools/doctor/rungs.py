@@ -1,10 +1,11 @@
-"""What each rung of the ladder can be expected to do from this network, decided from the findings.
+"""Estimates from the findings which paths to peers in other networks are likely to work.
 
-Two NATs meet by UDP if a peer can be told the other's mapping (both endpoint-independent), or if one side's
-mapping is and its filter lets in whoever this side is seen as (RFC 5128 §3.3). TCP between two NATs needs the
-same of their TCP mappings, which in practice are like their UDP ones, and no reset for a SYN that comes too
-early: of pairs that can be punched by UDP, some two in three can by TCP (Ford et al., "Peer-to-Peer
-Communication Across NATs", 2005).
+UDP between two NATs works if both mappings are endpoint-independent, so that each peer can be told the
+other's outer address. It also works if only one mapping is, and that side's filter lets in the address that
+it sees of the other side (RFC 5128 §3.3). TCP between two NATs needs the same of their TCP mappings, which in
+practice are like their UDP mappings, and NATs that send no reset for an early SYN. About two in three of the
+pairs that can be connected by UDP can be connected by TCP (Ford et al., "Peer-to-Peer Communication Across
+NATs", 2005).
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from typing import Any, Literal
 from duetlink.settings import PATHS
 from duetlink.tools.doctor.finding import Finding, Outcome
 
-# from here: with most peers, with some, with none; not measured
+# works with most peers, with some, with none; or was not measured
 PathEstimate = Literal["likely", "some", "unlikely", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One way to a peer in another network, and why it is or is not to be expected."""
+    """The estimate for one path to peers in other networks, with its reason."""
 
     name: str
     outlook: PathEstimate
@@ -30,7 +31,7 @@ class Rung:
 
 
 def expect_rungs(findings: Sequence[Finding], allowed: Sequence[str] = PATHS) -> tuple[Rung, ...]:
-    """Verdicts on tcp, punched, udp and relay, best first; `allowed` by the settings."""
+    """Estimate tcp, punched, udp and relay, the preferred first. `allowed` are the settings' paths."""
     return tuple(
         rung if rung.name in allowed else Rung(rung.name, "unlikely", "your settings leave it out")
         for rung in _from_network(findings)
@@ -55,7 +56,7 @@ def _tcp(details: dict[str, Any]) -> Rung:
     udp = details.get("udp", {})
     if udp.get("asked") and not udp.get("answered") and not udp.get("answered_by_tcp"):
         return Rung("tcp", "some", "peers of the same network; nothing outside answers this machine")
-    # IPv6 addresses are public as a rule, and as a rule behind a firewall that lets in no stranger
+    # an IPv6 address is usually public, but usually behind a firewall that admits no unknown peer
     if not any(":" not in host for host in details.get("addresses", {}).get("public", ())):
         why = "peers of the same network or VPN, and peers whose own address can be reached"
         return Rung("tcp", "some", why)

@@ -1,4 +1,4 @@
-"""Trying each STUN and TURN URL as a link would, and whether UDP leaves this network at all."""
+"""Tries each STUN and TURN URL like a link would, and finds out whether UDP leaves this network."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from duetlink.tools.doctor.names import NameUnresolved, Resolved
 
 ALLOCATE_TIMEOUT_S = 3.0
 _RELEASE_TIMEOUT_S = 0.5
-_LIFETIME_S = 60  # of an allocation that is not released, because this side ended: short
-_ROUNDS = 3  # the least of so many round trips is told
+_LIFETIME_S = 60  # of an allocation; short, in case this side ends before it releases it
+_ROUNDS = 3  # round trips that are measured; the report has the shortest
 
 
 async def probe_server(url: ServerUrl, resolved: Resolved, tls: ssl.SSLContext) -> Finding:
-    """What becomes of Binding requests, or of an allocation, at the first address that answers. Never raises
-    for what a network or server does.
+    """Send Binding requests to a STUN server, or make an allocation at a TURN server, and report the result.
+
+    Addresses are tried until one answers. Faults of a network or server raise nothing.
     """
     details: dict[str, Any] = {"url": url.location, "transport": url.transport, "reachable": False}
 
@@ -63,7 +64,7 @@ async def _stun(url: ServerUrl, to: Address, tls: ssl.SSLContext, details: dict[
     if first.message_class != stun.Class.RESPONSE:
         words = f"{url}: it refuses Binding requests ({first.error_code})."
         return Finding("stun", "failed", words, "is it a STUN server for everybody?", details)
-    # an answer to a request that was sent twice tells no exact time
+    # a request that was sent twice gives no exact round-trip time
     best_s = min(one.round_trip_s for one in [one for one in answers if one.sendings == 1] or answers)
     details |= {
         "round_trip_s": best_s,
@@ -74,7 +75,7 @@ async def _stun(url: ServerUrl, to: Address, tls: ssl.SSLContext, details: dict[
 
 
 class _Checked:
-    """Lets nothing through to aioice that it might stumble over, and notes whether anything came."""
+    """Passes only well-formed messages to aioice, and remembers whether any arrived."""
 
     heard = False
 
@@ -137,10 +138,10 @@ async def _open_client(url: ServerUrl, to: Address, tls: ssl.SSLContext) -> _Udp
 
 
 def udp_finding(servers: Sequence[Finding]) -> Finding:
-    """Whether UDP goes out, by what became of every server that was asked."""
-    by_udp = [one for one in servers if one.details["transport"] == "udp"]
-    answered = sum(one.details["reachable"] for one in by_udp)
-    by_tcp = sum(one.details["reachable"] for one in servers) - answered
+    """Conclude from the findings about all servers whether UDP leaves this network."""
+    by_udp = [server for server in servers if server.details["transport"] == "udp"]
+    answered = sum(server.details["reachable"] for server in by_udp)
+    by_tcp = sum(server.details["reachable"] for server in servers) - answered
     details = {"asked": len(by_udp), "answered": answered, "answered_by_tcp": by_tcp}
     if answered:
         return Finding("udp", "ok", "UDP goes out, and answers come back.", "", details)

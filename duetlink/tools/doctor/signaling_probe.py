@@ -1,4 +1,4 @@
-"""Whether the place to meet is there: the configured signaling server, or one that a notebook here runs."""
+"""Tests the configured signaling server, or one that a notebook of this machine runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ADVICE = "check DUETLINK_SIGNALING, and that the server runs (duetlink signal);
 
 
 async def probe_signaling(settings: Settings, timeout_s: float, lookup: Lookup | None) -> Finding:
-    """Open a mailbox there and leave it at once. Never raises for what a network or server does."""
+    """Open a mailbox at the server and close it at once. Faults of a network or server raise nothing."""
     if settings.signaling == "paste":
         return Finding(
             "signaling", "ok", "Pairing by hand is set: no server is needed.", "", {"server": "paste"}
@@ -39,7 +39,7 @@ async def probe_signaling(settings: Settings, timeout_s: float, lookup: Lookup |
         )
     url, host = server.url, urlsplit(server.url).hostname or ""
     details = {"server": url}
-    # within a bound; the WebSocket client's own look-up has none
+    # resolved here, since the WebSocket client's own look-up has no time limit
     resolved = (await resolve((host,), timeout_s, lookup))[host]
     if isinstance(resolved, NameUnresolved):
         return Finding("signaling", "failed", f"{url}: {resolved}.", _ADVICE, details)
