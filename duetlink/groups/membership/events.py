@@ -1,8 +1,9 @@
-"""What happens to an epoch, and what a member has to do about it: in and out of `machine.py`.
+"""The events that `machine.step` takes, and the actions that it returns.
 
-Who leaves. A member's word that it leaves comes by its own link, and what others do about it by theirs, which
-may be quicker. So whoever first hears that a member leaves tells it on, before anything else; as each link
-keeps the order, nobody hears of what follows (a ballot without that member, the end of its links) before it.
+A member announces that it leaves over its own links. What the other members do about it travels over other
+links, which may be faster. Therefore each member that learns of it first relays it to all, before it sends
+anything else. Since a link keeps the order of its messages, every member knows that the announcement was made
+before it sees a consequence of it, such as a ballot without that member or the end of its links.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from duetlink.groups.membership.messages import Epoch, Message
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An operation of this epoch runs here; only where `may_begin`."""
+    """An operation of this epoch has begun here. Allowed only while `MemberState.may_begin`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """None runs any more; `finished` have ended well, the others left their inputs as they were."""
+    """No operation runs here any more; `finished` of them succeeded, others left their inputs unchanged."""
 
     finished: int = 1
 
@@ -36,38 +37,38 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Nothing is heard of this seat. Of this member's own: it was stopped for a while."""
+    """This seat is silent. With this member's own seat: this process itself was stopped for a while."""
 
     seat: int
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """This seat is heard again."""
+    """This seat is no longer silent."""
 
     seat: int
 
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """This seat has been missed for as long as a member is waited for. `Gone` follows if it stays so."""
+    """This seat has been silent for `patience_s`. `Gone` follows if it stays silent as long again."""
 
     seat: int
 
 
 @dataclass(frozen=True, slots=True)
 class AbortEpoch:
-    """An operation failed here, and its messages may still be on their way."""
+    """An operation failed here, and its messages may still be in flight, so a new epoch is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """The person here closes the group."""
+    """The user of this member closes the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """These newcomers have links to everybody and may come in."""
+    """These newcomers have links to all members and may join the next epoch."""
 
     seats: tuple[int, ...]
 
@@ -86,7 +87,7 @@ Event = Begun | Ended | Gone | Missed | Found | Waited | AbortEpoch | Leave | Ad
 
 @dataclass(frozen=True, slots=True)
 class SendToMember:
-    """To one seat, if there is a link to it."""
+    """Send to one seat, if there is a link to it."""
 
     to: int
     message: Message
@@ -94,23 +95,24 @@ class SendToMember:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """To every seat that there is a link to."""
+    """Send to every seat that this member has a link to."""
 
     message: Message
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """End the link to this seat: it is taken for gone."""
+    """Close the link to this seat, which is regarded as lost."""
 
     seat: int
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """End what runs in this epoch: `seat` is lost, or leaves. `Ended` follows if anything ran.
+    """End the operations of this epoch, because `seat` is lost or (`leaves`) leaves.
 
-    None: somebody's operation failed, which ends the same operation at the others.
+    If `seat` is None, an operation failed at some member, which ends the same operation at the others. The
+    caller feeds `Ended` afterwards if anything was running.
     """
 
     epoch: Epoch
@@ -120,7 +122,11 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """`even`: all had finished the same number of operations, so who was interrupted may simply try again."""
+    """Begin this epoch.
+
+    `even` says that all members had finished the same number of operations of the last epoch, so an
+    interrupted operation may simply be repeated.
+    """
 
     epoch: Epoch
     even: bool
@@ -131,7 +137,7 @@ End = Literal["left", "put out", "no majority", "not admitted"]
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """No operation will ever run here again."""
+    """End this member's part in the group: no operation will run here again."""
 
     why: str
     end: End

@@ -1,39 +1,41 @@
-"""Epochs of a group as a pure state machine: a standing and an event in, the next standing and actions out.
+"""The epochs of a group as a pure state machine: a state and an event in, the next state and actions out.
 
-Theory. An epoch is a number and its members. The next one is agreed on by the members of this one with
-single-decree Paxos (Lamport, "Paxos Made Simple", 2001), one instance an epoch: a proposer asks for promises,
-then for acceptance, and commits what a majority **of the members of this epoch** has accepted. Two
-majorities share a member, so there is one next epoch at most, and two halves never both go on. Two rules are
-added. A member promises only while it runs no operation, and begins none afterwards; and a proposer waits for
-the promise of every member that is alive: an epoch changes between operations. There is no master. The
-proposer is the lowest seat among those that are alive and stay, so a proposer that dies is replaced like
-anybody else, and the next one finds out what it may have had accepted.
+Theory. An epoch is a number and its members. The members of one epoch agree on the next one with
+single-decree Paxos (Lamport, "Paxos Made Simple", 2001), one instance for each epoch: a proposer asks for
+promises, then for acceptance, and commits what a majority **of the members of this epoch** has accepted. Any
+two majorities share a member, so there is at most one next epoch, and the two halves of a split group never
+both go on. Two rules are added. A member promises only while it runs no operation, and begins none
+afterwards. A proposer waits for the promise of every member that is alive. So an epoch changes only between
+operations. There is no fixed leader: the proposer is the lowest seat among the members that are alive and
+stay. If the proposer dies, the next one takes its place, and learns from the promises what may have been
+accepted already.
 
-| event                    | what happens                                                                    |
-|--------------------------|---------------------------------------------------------------------------------|
-| Begun, Ended             | an operation runs here, or has ended; a promise that waited for that is given   |
-| Gone, Heard Lost, if new | tell all; the epoch is revoked, which ends what runs; *consider*                |
-| Missed, Found            | tell all                                                                        |
-| Waited                   | give it up, as if Gone, once nobody contradicts                                 |
-| Heard Missing            | remember it and tell it on, if new; look again whom nobody contradicts to be    |
-|                          | given up                                                                        |
-| Leave, Heard Leaving     | tell all; the epoch is revoked, which ends what runs; *consider*                |
-| Heard Leaving of another | tell all, if new; its end is no loss, whichever message tells of it first       |
-| AbortEpoch, EpochAborted | the same, with the same members: an operation failed, and left messages behind  |
-| Admit                    | *consider* with these newcomers; all members wait for it, between operations    |
-| Heard Prepare            | Refused, if the ballot is old. Else Promise, once nothing runs; one that says   |
-|                          | who is lost revokes the epoch                                                   |
-| Heard Promise            | from all that are alive: Accept, with what was accepted before, or ours         |
-| Heard Refused            | a later ballot, if it is still this one's turn                                  |
-| Heard Accept             | Refused, if the ballot is old. Else Accepted                                    |
-| Heard Accepted           | from a majority: *enter*                                                        |
-| Heard Commit             | of the next epoch: *enter*                                                      |
+| event                      | what this member does                                                         |
+|----------------------------|-------------------------------------------------------------------------------|
+| Begun, Ended               | notes that an operation runs, or has ended; sends a promise that was owed     |
+| Gone, receives Lost        | if new: informs all, revokes the epoch (which ends operations), *considers*   |
+| Missed, Found              | informs all                                                                   |
+| Waited                     | gives the seat up as if it were Gone, once no member hears it                 |
+| receives Missing           | if new: relays it, and checks again whether a seat is to be given up          |
+| Leave, receives Leaving    | informs all, revokes the epoch, *considers*                                   |
+| receives relayed Leaving   | if new: informs all; the end of that member's links is then not a loss        |
+| AbortEpoch,                | an operation failed and left messages in flight: informs all, revokes the     |
+| receives EpochAborted      | epoch, *considers* a new epoch of the same members                            |
+| Admit                      | *considers* with these newcomers; all members wait for it between operations  |
+| receives Prepare           | answers Refused if the ballot is old, else Promise as soon as nothing runs;   |
+|                            | if it lists lost members, revokes the epoch                                   |
+| receives Promise           | from all that are alive: sends Accept, with the proposal that was accepted    |
+|                            | earlier if there is one, else with its own                                    |
+| receives Refused           | begins a later ballot, if it is still the proposer                            |
+| receives Accept            | answers Refused if the ballot is old, else Accepted                           |
+| receives Accepted          | from a majority: *enters*                                                     |
+| receives Commit            | of the next epoch: *enters*                                                   |
 
-*Consider*: stop, if no majority is alive or in reach, or if all leave. If it is this one's turn, and the
-members should change, or a ballot was begun, begin a later one.
-*Enter*: revoke the last epoch, if a member of it is missing of whom nothing was said here. Tell Commit to
-all, before anything of the new epoch. Stop, if no longer a member. Revoke it at once, if a member of it
-leaves or is lost already. *Consider*.
+*Consider*: stop if no majority is alive and in reach, or if all members leave. If this member is the
+proposer, and the members should change or a ballot was begun, begin a later ballot.
+*Enter*: revoke the last epoch if a member is missing from the new one without this member knowing of it. Send
+Commit to all before any message of the new epoch. Stop if no longer a member. Revoke the new epoch at once if
+one of its members is leaving or lost already. Then *consider*.
 """
 
 from __future__ import annotations
@@ -64,14 +66,17 @@ from duetlink.groups.membership.messages import (
 
 
 def step(standing: MemberState, event: events.Event) -> tuple[MemberState, list[events.Action]]:
-    """One step. Raises RemoteProtocolError for a message that no member sends, before anything changes."""
+    """Apply one event; returns the next state, and the actions to perform in this order.
+
+    Raises RemoteProtocolError for a message that breaks the protocol; the state is then unchanged.
+    """
     turn = _Turn(standing)
     turn.take(event)
     return turn.now, turn.actions
 
 
 class _Turn:
-    """The working of one step."""
+    """One step under way: the state so far, and the actions so far."""
 
     def __init__(self, standing: MemberState) -> None:
         self.now = standing
@@ -117,7 +122,7 @@ class _Turn:
     def _hear(self, sender: int, message: Message) -> None:
         now = self.now
         match message:
-            case Lost(one=one, other=other):  # a fact, in whichever epoch
+            case Lost(one=one, other=other):  # a fact about two seats, valid in every epoch
                 self._separate(one, other, lost=one if other in (now.me, sender) else other)
                 return
             case Leaving(seat=None):
@@ -131,13 +136,15 @@ class _Turn:
             case Commit(epoch=number, proposal=proposal):
                 members = proposal.members
                 if number <= now.epoch.number or (now.is_member and number != now.epoch.number + 1):
-                    return  # heard before
+                    return  # known already
                 if now.is_member and sender not in {*now.epoch.members, *members}:
-                    raise RemoteProtocolError(f"member {sender} committed an epoch that it has no part in")
+                    raise RemoteProtocolError(
+                        f"member {sender} committed epoch {number}, but is not in it or in the one before"
+                    )
                 self._enter(Epoch(number, members), proposal.even)
                 return
         if message.epoch != now.epoch.number or not now.is_member or sender not in now.epoch.members:
-            return  # said before the sender knew of this epoch
+            return  # sent before the sender knew of this epoch
         match message:
             case Missing(by=by, seat=seat, back=back):
                 if by == sender and back:
@@ -180,13 +187,13 @@ class _Turn:
             raise RemoteProtocolError(f"member {sender} proposed under the ballot of member {ballot[1]}")
 
     def _say(self, to: int, message: Message) -> None:
-        """To another member, or to this one, which hears it at once."""
+        """Send to another member; a message to this member itself is processed at once."""
         if to == self.now.me:
             self._hear(to, message)
         else:
             self.actions.append(events.SendToMember(to, message))
 
-    # -- who is there ----------------------------------------------------------------------------------------
+    # -- members that are lost, silent or leaving ------------------------------------------------------------
 
     def _separate(self, one: int, other: int, lost: int) -> None:
         pair = frozenset((one, other))
@@ -208,7 +215,7 @@ class _Turn:
         if is_now and by != seat:
             self._set(missing=now.missing | {(by, seat)})
         if {by, seat} <= set(now.epoch.members) and (is_now or (by, seat) not in now.missed):
-            # others' state ends with an epoch or with their next word, so this member's own is always said
+            # other members forget reports when an epoch ends, so this member's own is always sent again
             is_new = by == now.me != seat or (by, seat) not in now.missed
             self._set(missed=now.missed | {(by, seat)})
             if is_new:
@@ -223,7 +230,7 @@ class _Turn:
                 self.actions.append(events.Tell(Missing(self.now.epoch.number, by, seat, back=True)))
 
     def _give_up(self) -> None:
-        """Those whom this member has waited for, and whom nobody hears that it hears itself."""
+        """Give up each seat that was waited for, unless a member that this one can hear still hears it."""
         for seat in sorted(self.now.waited):
             now = self.now
             members = now.epoch.members
@@ -235,7 +242,7 @@ class _Turn:
             self._separate(now.me, seat, lost=seat)
 
     def _expect(self, seat: int, word: Leaving) -> None:
-        """That this seat leaves is told on, before anything that follows from it."""
+        """Relay the departure, before any message that depends on it."""
         if seat not in self.now.expected:
             self._set(expected=self.now.expected | {seat})
             self.actions.append(events.Tell(word))
@@ -261,13 +268,17 @@ class _Turn:
             self.actions.append(events.Revoke(self.now.epoch, seat, seat in self.now.expected))
 
     def _revoke_for(self, missing: Iterable[int]) -> None:
-        """For one of these: where it can be known, one that is gone and not one that is cut off from it."""
+        """Revoke the epoch on account of one of these seats.
+
+        It is preferably one that announced that it leaves, then one that was reported as lost, and this
+        member itself last: a seat that is only cut off from the lost one is not the cause.
+        """
         expected, accused = self.now.expected, self.now.accused
         seat = min(missing, key=lambda seat: (seat == self.now.me, seat not in expected, seat not in accused))
         self._revoke(seat)
 
     def _consider(self, after: Ballot = (0, 0)) -> None:
-        """Stop, or propose, if it is for this member to do."""
+        """Stop if the group cannot go on here; propose the next epoch if that is this member's turn."""
         now = self.now
         if now.stopped:
             return
@@ -276,7 +287,9 @@ class _Turn:
             if now.me in now.leaving:
                 self._stop("this side closed the group", "left")
             elif frozenset((now.me, now.introducer)) in now.broken:
-                self._stop("whoever let this member in was lost before it was admitted", "not admitted")
+                self._stop(
+                    "the member that let this one in was lost before this one was admitted", "not admitted"
+                )
             return
         there = alive(now, members)
         staying = tuple(seat for seat in there if seat not in now.leaving)
@@ -314,7 +327,7 @@ class _Turn:
                 self._say(seat, Prepare(now.epoch.number, ballot, without))
 
     def _is_mine(self, ballot: Ballot) -> bool:
-        """Whether it is still the ballot that this member counts."""
+        """Return True while this is the ballot that this member proposes."""
         return self.now.round is not None and self.now.round.ballot == ballot
 
     # -- one ballot ------------------------------------------------------------------------------------------
@@ -357,7 +370,7 @@ class _Turn:
     def _enter(self, epoch: Epoch, even: bool) -> None:
         before = self.now
         missing = [seat for seat in before.epoch.members if seat not in epoch.members]
-        if not before.revoked and (before.busy or missing):  # others went on without asking this one
+        if not before.revoked and (before.busy or missing):  # the others agreed without this member's promise
             lost = missing[0] if missing else before.me
             self._revoke(lost)
         self._set(
@@ -374,7 +387,7 @@ class _Turn:
             missed=frozenset(),
         )
         if self.now.is_member or before.is_member:
-            # before anything that belongs to the new epoch, so that nobody hears of that first
+            # before anything that belongs to the new epoch, so that every member learns of the epoch first
             self.actions.append(events.Tell(Commit(epoch.number, Proposal(epoch.members, even))))
         if self.now.is_member:
             self.actions.append(events.Enter(epoch, even))
@@ -392,7 +405,8 @@ class _Turn:
             return
         elif before.introducer not in epoch.members:
             self._stop(
-                "the group went on without whoever let this member in, before it was admitted", "not admitted"
+                "the group went on without the member that let this one in, before this one was admitted",
+                "not admitted",
             )
             return
         self._consider()

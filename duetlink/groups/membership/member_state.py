@@ -1,19 +1,20 @@
-"""All that a member knows of its epoch, and who is left of one by that.
+"""The state of one member between two steps of `machine.py`, and the list of members that are alive.
 
-Who is alive. A link that is gone for good is a fact about a pair, which all tell to all. Of the members, the
-one in the most such pairs is taken for lost (of several the one that more members have missed, then the
-highest seat), until no pair is left. A member that died is in a pair with everybody. All who know of the same
-facts reach the same list.
+Alive. A link that is gone for good is a fact about a pair of members, which all members tell each other. To
+find out who is alive, the member with the most broken links is removed, again and again until no two that
+are left have a broken link between them. Ties are decided against the member that more members have missed,
+then against the higher seat. A member that died has a broken link to everybody, so it is removed first.
+Members that know the same facts compute the same list.
 
-Who is missed. A member that hears nothing of another tells all that it misses it; one that finds that it was
-stopped itself tells that it missed itself. A member that another one has waited for in vain is given up at
-once where nobody contradicts: all others that can be heard miss it as well, as they do when it died. Else the
-link between those two is late, and is waited for again; the same idea as the indirect probes of SWIM (Das,
-Gupta and Motivala, 2002). That somebody was missed is remembered until the epoch ends: where a pair stays
-without its link, it says which of the two is to go.
+Missing. A member that receives nothing from another one reports that it misses it; a process that finds out
+that it was stopped itself reports itself. After `patience_s`, a silent member is given up at once if every
+member that this one can hear misses it too, as they do when it died. Otherwise only the link between the two
+is late, and is waited for once more. This is the idea of the indirect probes of SWIM (Das, Gupta and
+Motivala, 2002). Reports are kept until the epoch ends: if a pair stays without its link, they decide which of
+the two has to go.
 
-A newcomer is nobody's member until a Commit names it. It stops when whoever introduced it is gone, from the
-group or out of its reach. Who has stopped stays stopped.
+Newcomers. A newcomer is outside the epoch until a Commit names it. It stops if the host that introduced it
+leaves the group or is lost. A member that has stopped stays stopped.
 """
 
 from __future__ import annotations
@@ -26,39 +27,42 @@ from duetlink.groups.membership.messages import Ballot, Epoch, Promise, Proposal
 
 @dataclass(frozen=True, slots=True)
 class AgreementRound:
-    """A ballot of this member's."""
+    """One ballot that this member proposes, with the answers so far."""
 
     ballot: Ballot
-    alive: frozenset[int]  # whose promises are waited for
-    members: tuple[int, ...]  # of the next epoch, unless an earlier proposer has had others accepted
-    promises: tuple[tuple[int, Promise], ...] = ()
-    chosen: Proposal | None = None  # what acceptance has been asked for
-    accepted: frozenset[int] = frozenset()
+    alive: frozenset[int]  # seats whose promises are needed
+    members: tuple[int, ...]  # to propose, unless a promise reports a proposal that was accepted before
+    promises: tuple[tuple[int, Promise], ...] = ()  # by the sender's seat
+    chosen: Proposal | None = None  # the proposal that was sent to be accepted
+    accepted: frozenset[int] = frozenset()  # seats that accepted it
 
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """All that a member knows. A founder begins as the only member of epoch 0; a newcomer outside."""
+    """The state of one member. Members are named by their seats.
+
+    A founder begins as the only member of epoch 0, a newcomer outside of the epoch that it was told.
+    """
 
     me: int
     epoch: Epoch
-    introducer: int = 0
-    busy: bool = False
-    revoked: bool = False
-    stopped: str = ""
-    broken: frozenset[frozenset[int]] = frozenset()  # pairs without a link
-    accused: frozenset[int] = frozenset()  # of such a pair, the one that the other said was gone
-    missing: frozenset[tuple[int, int]] = frozenset()  # who misses whom now
-    missed: frozenset[tuple[int, int]] = frozenset()  # who has missed whom in this epoch
-    waited: frozenset[int] = frozenset()  # who would be given up here, but others hear them
-    leaving: frozenset[int] = frozenset()  # who have said so themselves
-    expected: frozenset[int] = frozenset()  # of whom that is known, from them or others
-    admitting: frozenset[int] = frozenset()
-    due: bool = False  # the members wait for the next epoch, whoever is in it
-    promised: Ballot = (0, 0)
-    accepted: tuple[Ballot, Proposal] | None = None
-    finished: int = 0  # operations of this epoch, here
-    owed: Ballot | None = None  # a promise that waits for the end of an operation
+    introducer: int = 0  # the host that let this member in
+    busy: bool = False  # an operation runs here
+    revoked: bool = False  # the operations of this epoch have been ended
+    stopped: str = ""  # why this member is out of the group; empty while it is not
+    broken: frozenset[frozenset[int]] = frozenset()  # pairs whose link is gone for good
+    accused: frozenset[int] = frozenset()  # in each such pair, the member that the other one reported as lost
+    missing: frozenset[tuple[int, int]] = frozenset()  # (a, b): a misses b now
+    missed: frozenset[tuple[int, int]] = frozenset()  # (a, b): a has missed b in this epoch
+    waited: frozenset[int] = frozenset()  # silent here for `patience_s`, but other members hear them
+    leaving: frozenset[int] = frozenset()  # members that have announced themselves that they leave
+    expected: frozenset[int] = frozenset()  # members that leave, by their own message or a relayed one
+    admitting: frozenset[int] = frozenset()  # newcomers for the next epoch
+    due: bool = False  # a new epoch is needed even if its members are the same
+    promised: Ballot = (0, 0)  # the latest ballot that this member has promised
+    accepted: tuple[Ballot, Proposal] | None = None  # the latest proposal that it has accepted
+    finished: int = 0  # operations of this epoch that succeeded here
+    owed: Ballot | None = None  # a promise to be sent when the running operation has ended
     round: AgreementRound | None = field(default=None)
 
     @property
@@ -67,21 +71,25 @@ class MemberState:
 
     @property
     def may_begin(self) -> bool:
-        """Whether an operation may begin here."""
+        """True while an operation may begin: none runs here, and no change of the epoch is under way."""
         return self.is_member and not (self.busy or self.revoked or self.stopped or self.promised[0])
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is to be waited for: stopped, or in an epoch that nobody changes."""
+        """True if this member has stopped, or is in an epoch that is not about to change."""
         return bool(self.stopped) or (self.is_member and not self.revoked and not self.promised[0])
 
     def hears(self, one: int, other: int) -> bool:
-        """Whether that member hears the other one, as far as this one knows."""
+        """Return True unless `one` is known to miss `other`, or to have no link to it."""
         return (one, other) not in self.missing and frozenset((one, other)) not in self.broken
 
 
 def alive(standing: MemberState, members: Iterable[int]) -> tuple[int, ...]:
-    """Who is left of the members when of each pair without a link one is taken for lost."""
+    """Return those of `members` that are left after dropping the one with most broken links, repeatedly.
+
+    No two of the returned seats have a broken link between them. This is a greedy vertex cover; ties go
+    against the member that was missed by more members, then against the higher seat.
+    """
     left = set(members)
     while pairs := [pair for pair in standing.broken if pair <= left]:
         left.remove(
@@ -94,5 +102,5 @@ def alive(standing: MemberState, members: Iterable[int]) -> tuple[int, ...]:
 
 
 def times_missed(standing: MemberState, seat: int) -> int:
-    """How many members have missed this one, itself included."""
+    """Count the members that have missed `seat` in this epoch, itself included."""
     return sum(missed == seat for _, missed in standing.missed)

@@ -1,4 +1,4 @@
-"""What members say to each other to agree on the next epoch, and its form on the control channel."""
+"""The messages by which members agree on the next epoch, and their protobuf form on the control channel."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from duetlink.base.wire.envelope import parsed
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 from duetlink.groups.membership import schema_pb2 as pb
 
-MOST_SEATS = 256  # that one group gives out in its life
-MOST_MEMBERS = 16  # at once: each pair has a link, and 16 members have 120
+MOST_SEATS = 256  # seats that one group gives out during its whole life
+MOST_MEMBERS = 16  # members at the same time: each pair has a link, and 16 members have 120 links
 
 Ballot = tuple[int, int]
-"""Round, and the seat of whoever proposes; a later one is greater."""
+"""A round number and the proposer's seat; a later ballot compares greater."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A number, and the seats of the members; a member's rank is its place among them."""
+    """A number and the members' seats in ascending order; a member's rank is the index of its seat."""
 
     number: int
     members: tuple[int, ...]
@@ -30,7 +30,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The link between these two is gone for good. Whoever hears of it first tells it on."""
+    """The link between these two seats is gone for good. Each member relays this once."""
 
     epoch: int
     one: int
@@ -39,9 +39,10 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """`by` hears nothing of `seat`, or with `back` hears it again; of itself: it was stopped for a while.
+    """The member `by` receives nothing from `seat`, or with `back` receives from it again.
 
-    That a member misses another one is told on; that it hears it again, it says itself.
+    `by == seat` means that this member's process was stopped for a while. Other members relay the message
+    without `back`; only `by` itself sends it with `back`.
     """
 
     epoch: int
@@ -52,10 +53,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The sender wants to go, and takes part until an epoch without it is agreed on.
+    """The sender wants to leave; it takes part until the members have agreed on an epoch without it.
 
-    With a seat, the sender tells on that this member wants to go. Only the member's own word changes who
-    stays; this one says how its end is to be understood.
+    With a seat, the sender relays that this other member wants to leave. A relayed message does not remove
+    the member (only its own message does); it says that the end of that member's links is not a loss.
     """
 
     epoch: int
@@ -64,14 +65,14 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class EpochAborted:
-    """An operation of this epoch failed; the next one runs in the next epoch, of the same members."""
+    """An operation of this epoch failed; the next operation runs in a new epoch with the same members."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The members of the next epoch, and whether all had finished the same number of operations."""
+    """The seats of the next epoch; `even` if all members had finished the same number of operations."""
 
     members: tuple[int, ...]
     even: bool = True
@@ -79,7 +80,10 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Asks for a promise, to be given when no operation runs; `without` says who will be missing."""
+    """Paxos prepare: asks for a promise, which a member gives once it runs no operation.
+
+    `without` lists the members of this epoch that the next one will not have.
+    """
 
     epoch: int
     ballot: Ballot
@@ -88,7 +92,11 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """No earlier ballot will be accepted; says what was, and how many operations have finished here."""
+    """Paxos promise: the sender will accept no earlier ballot.
+
+    `accepted` is the proposal that it has accepted before, `finished` how many operations of this epoch
+    succeeded at the sender.
+    """
 
     epoch: int
     ballot: Ballot
@@ -98,7 +106,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """`ballot` was asked for; a later one, `promised`, has been promised to somebody."""
+    """Refuses `ballot`, because the sender has promised the later ballot `promised`."""
 
     epoch: int
     ballot: Ballot
@@ -107,7 +115,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Asks to accept this for the epoch after this one."""
+    """Paxos accept: asks the receiver to accept this proposal for the next epoch."""
 
     epoch: int
     ballot: Ballot
@@ -122,7 +130,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A majority has accepted: this is the epoch, from here on."""
+    """A majority has accepted: `proposal` is the epoch with the number `epoch`, which begins now."""
 
     epoch: int
     proposal: Proposal
@@ -132,7 +140,6 @@ Message = Lost | Missing | Leaving | EpochAborted | Prepare | Promise | Refused 
 
 
 def to_wire(message: Message) -> pb.Agreement:
-    """The message as protobuf."""
     wire = pb.Agreement(epoch=message.epoch)
     match message:
         case Lost(one=one, other=other):
@@ -169,13 +176,13 @@ def to_wire(message: Message) -> pb.Agreement:
 
 
 def from_wire(wire: pb.Agreement) -> Message:
-    """The message; raises RemoteProtocolError for what no member may say."""
+    """Parse a message. Raises RemoteProtocolError if it is invalid, LimitExceeded for too many seats."""
     epoch, ballot = wire.epoch, (wire.ballot.round, wire.ballot.seat)
     match wire.WhichOneof("body"):
         case "lost":
             one, other = _seats([wire.lost.one, wire.lost.other])
             if one == other:
-                raise RemoteProtocolError(f"a member says that member {one} has lost its link to itself")
+                raise RemoteProtocolError(f"a member reported a lost link between member {one} and itself")
             return Lost(epoch, one, other)
         case "missing":
             by, missed = _seats([wire.missing.by, wire.missing.seat])
@@ -201,11 +208,11 @@ def from_wire(wire: pb.Agreement) -> Message:
             return Accepted(epoch, ballot)
         case "commit":
             return Commit(epoch, _proposal(wire.commit))
-    raise RemoteProtocolError("a member sent a message on epochs of a kind unknown here")
+    raise RemoteProtocolError("a member sent an epoch message of a kind that is unknown here")
 
 
 def parse(data: bytes) -> pb.GroupMessage:
-    """Raises RemoteProtocolError unless the bytes are a message of a group."""
+    """Parse the bytes of a group message. Raises RemoteProtocolError if they are not one."""
     return parsed(pb.GroupMessage, data, f"a member sent {len(data)} bytes that are no message of a group")
 
 

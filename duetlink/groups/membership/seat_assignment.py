@@ -1,4 +1,4 @@
-"""What the host tells a newcomer: its seat, all who were there before it, and how others are let in."""
+"""The host's first message to a newcomer: its seat, the members before it, and how others can join."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _MOST_HALL_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class SeatAssignment:
-    """The newcomer has the last seat of the roster."""
+    """The host's answer to a newcomer, whose seat is the last one of `roster`."""
 
     roster: Roster
     epoch: Epoch
-    present: tuple[int, ...]  # seats to which the newcomer makes links
-    grows: bool  # others may come later
-    host: int = 0  # whose link this came by
-    hall: bytes = field(default=b"", repr=False)  # opens more mailboxes; empty if the doors are shut
-    most: int = MOST_MEMBERS  # that the group takes
+    present: tuple[int, ...]  # seats to which the newcomer has to make links
+    grows: bool  # other members may join later
+    host: int = 0  # seat of the sender
+    hall: bytes = field(default=b"", repr=False)  # key that opens more mailboxes; empty if nobody may join
+    most: int = MOST_MEMBERS  # members that the group takes at the same time
 
     def to_wire(self) -> pb.Seated:
         return pb.Seated(
@@ -41,7 +41,10 @@ class SeatAssignment:
 
     @classmethod
     def from_wire(cls, seated: pb.Seated, me: Entry) -> SeatAssignment:
-        """Raises RemoteProtocolError: `me` has no seat of its own, or seats are named that nobody has."""
+        """Parse and check the message; `me` is the entry that this member sent to the host.
+
+        Raises RemoteProtocolError if `me` is not the last entry, or a seat is not in the roster.
+        """
         roster = Roster()
         for entry in seated.entries:
             roster = roster.with_entry(Entry(entry.key, entry.name), entry.seat or None)
@@ -51,11 +54,13 @@ class SeatAssignment:
         if seat < 1 or roster.entries[seat] != me:
             raise RemoteProtocolError("the host gave this member no seat of its own")
         if not present <= others - {seated.host} or list(members) != sorted(set(members)):
-            raise RemoteProtocolError("the host named members that have no seat")
+            raise RemoteProtocolError("the host listed present members that have no seat")
         if not members or not set(members) <= others or seated.host != members[0]:
-            raise RemoteProtocolError("the host named an epoch of members that have no seat")
+            raise RemoteProtocolError("the host sent an epoch with members that have no seat")
         if len(seated.hall) > _MOST_HALL_BYTES:
-            raise RemoteProtocolError(f"the key of a hall has {len(seated.hall)} bytes")
+            raise RemoteProtocolError(
+                f"the host sent a hall key of {len(seated.hall)} bytes, more than {_MOST_HALL_BYTES}"
+            )
         most = min(seated.most or MOST_MEMBERS, MOST_MEMBERS)
         epoch = Epoch(seated.epoch, members)
         return cls(roster, epoch, tuple(sorted(present)), seated.grows, seated.host, seated.hall, most)
