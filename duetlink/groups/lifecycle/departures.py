@@ -1,7 +1,7 @@
-"""Who has gone from a group, when and how, as far as this member knows: for `group.status()`.
+"""A record of the members that have gone from a group, when and how, for `group.status()`.
 
-That a member is gone is agreed on by epochs. How it went is known from its link alone, which may tell it
-before or after: a goodbye carries the words of whoever left, a link that breaks carries none.
+Epochs say that a member is gone. How it went is known from this member's own link to it, sooner or later: a
+goodbye message carries the reason that the member gave, a link that breaks carries none.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from duetlink.errors import LinkClosed, PeerLost
 from duetlink.groups.lifecycle.status import Going, GoneStatus
 from duetlink.groups.membership.messages import Epoch
 
-LEFT = "it left the group"  # what a member says to the others where the person gave no reason
-_KEPT = 16  # as many as a group has members
+LEFT = "it left the group"  # the reason that a member sends if its user gave none
+_KEPT = 16  # records; a group has at most 16 members
 
 
 class Departures:
-    """Belongs to the loop thread; other threads may read `latest`."""
+    """The last 16 members that have gone. Used on the loop thread; other threads may read `latest`."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.latest: tuple[GoneStatus, ...] = ()  # the newest last
-        self._seats: tuple[int, ...] = ()  # of those
-        self._ends: dict[int, LinkClosed] = {}  # how links have ended, the oldest first
+        self._seats: tuple[int, ...] = ()  # the seats of the entries in `latest`
+        self._ends: dict[int, LinkClosed] = {}  # by seat, how its link has ended; the oldest first
         self._put_out: set[int] = set()
         self._clock = clock
 
     def link_ended(self, seat: int, error: LinkClosed) -> None:
-        """The link to this seat has ended, and does not come back."""
+        """Note that the link to this seat has ended for good, and refine the record of its departure."""
         self._ends.setdefault(seat, error)
         while len(self._ends) > _KEPT:
             self._ends.pop(next(iter(self._ends)))
@@ -42,12 +42,15 @@ class Departures:
             self.latest = (*self.latest[:place], replace(now, how=how, why=why), *self.latest[place + 1 :])
 
     def put_out(self, seat: int, error: Exception) -> None:
-        """This member has ended its link to that seat, which broke the protocol."""
+        """Note that this member has closed its link to that seat, because it broke the protocol."""
         self._put_out.add(seat)
         self.link_ended(seat, LinkClosed(str(error)))
 
     def gone(self, seat: int, name: str, epoch: Epoch, *, leaves: bool) -> None:
-        """This seat is no member after that epoch; `leaves` if it has said so. The first word counts."""
+        """Record that this seat is not in the group after `epoch`; `leaves` if it announced that.
+
+        Later calls for the same seat change nothing.
+        """
         if seat in self._seats:
             return
         how, why = self._how(seat, leaves=leaves)

@@ -1,9 +1,10 @@
-"""How members come into a group: at its host, who has the door open and gives each newcomer a seat.
+"""The entrance of a group: its host keeps the door open and gives each newcomer a seat.
 
-Whoever launched is the first host. When the host goes, the lowest seat of the next epoch takes over: every
-member knows the code, and was told the key of the hall. Those who had a seat and were not admitted come to
-the new host again. Not all members may have been told of their seats, so all tell the new host how far they
-know, and it gives seats beyond that; those between are void.
+The founder is the first host. When the host goes, the lowest seat of the next epoch takes over: every member
+knows the session code and the key with which more mailboxes are opened under it. Newcomers that had a seat
+but were not yet in an epoch join again at the new host. Some members may not have been informed of these
+seats, so each member sends the new host the first seat that it does not know; the host gives out seats from
+the largest of these numbers on, and the seats between are void.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from duetlink.groups.membership.seat_assignment import SeatAssignment
 from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.signaling import SessionCode, SignalingServer
 
-FOUNDER = 0  # the seat of whoever launched
-_SEATS = "seats"  # a topic of words: the epoch, and the first seat that the sender knows nothing of
+FOUNDER = 0  # the seat of the member that launched the group
+_SEATS = "seats"  # topic of status messages: the epoch, and the first seat that the sender does not know
 _PLACE = struct.Struct("<QQ")
 
 
 class Entered(Protocol):
-    """What the entrance needs of the group."""
+    """The parts of a group that its entrance uses; `GroupLife` has them."""
 
     roster: Roster
     standing: MemberState | None
@@ -53,30 +54,33 @@ class Entered(Protocol):
 
 
 class Entrance:
-    """That of one group: at its host, the door; elsewhere, what is needed to become the host. The host is the
-    lowest seat of the epoch. Belongs to the loop thread.
+    """The entrance as one member has it: the door at the host, elsewhere what is needed to become the host.
+
+    Used on the loop thread.
     """
 
     def __init__(self, group: Entered, wiring: Wiring, size: int | None) -> None:
-        """`size`: how many members the group begins with; None: with those who are there once it is shut."""
-        self.why_not_whole: DuetError | None = None  # and never will be; None while it may be
-        self.arriving: set[Link] = set()  # who has not introduced itself
-        self.is_hosting = False  # seats may be given here
+        """`size` is the number of members that the group begins with. If it is None, the group begins with
+        the members that are connected when the door is shut.
+        """
+        self.why_not_whole: DuetError | None = None  # why the group will never have all members; else None
+        self.arriving: set[Link] = set()  # links to newcomers that have not introduced themselves yet
+        self.is_hosting = False  # this member may give out seats
         self._group = group
         self._wiring = wiring
         self._size = size
-        self.most = MOST_MEMBERS if size is None else size  # members at once
-        self.hall = b""  # opens seats under the code; empty where there is no door, or it was shut
-        self._kept = 0  # the first seat that was void when this member took over, until that is told
-        self._next_seat = 0  # no earlier one is free
+        self.most = MOST_MEMBERS if size is None else size  # members at the same time
+        self.hall = b""  # key that opens mailboxes under the code; empty if nobody may join
+        self._kept = 0  # first void seat since this member took over, until the next newcomer's entry says so
+        self._next_seat = 0  # seats below this one have been given out
         self._door: Door | None = None
         self._is_closed = False
 
     async def open(self, server: SignalingServer, lifetime_s: float) -> str | None:
-        """Open the door; returns the code, if anybody is to come.
+        """Open the door and return the session code, or None for a group of size 1.
 
         Raises:
-            SignalingUnavailable, SignalingRefused: as a door does.
+            SignalingUnavailable, SignalingRefused: the signaling server gave no mailboxes.
         """
         self.is_hosting = True
         door = self._door = self._new_door()
@@ -93,22 +97,25 @@ class Entrance:
         )
 
     def _room(self) -> int:
-        """How many more may come."""
+        """Return how many more members the group has room for."""
         group = self._group
         there = 0
         for seat, peer in group.links.peers.items():
-            # a newcomer that is out of reach comes again, as another one
+            # a newcomer whose link was lost joins again with another seat, so it is not counted
             is_there = peer.losing is None or group.is_member(seat)
             there += peer.link is not None and is_there and not group.has_gone(seat)
         return self.most - 1 - there - len(self.arriving)
 
     def refill(self) -> None:
-        """Somebody has gone: others may come in their place."""
+        """Open more seats after a member has gone, so that others can take its place."""
         if self._door is not None:
             self._door.refill()
 
     def shut(self) -> None:
-        """Take nobody in any more, and begin with those who are there, if nothing has begun. At the host."""
+        """Let no more newcomers in; a group that has not begun begins with the members it has.
+
+        Does nothing at a member that is not the host.
+        """
         if not self._group.is_host:
             return
         self.why_not_whole = None
@@ -126,7 +133,7 @@ class Entrance:
         self._group.links.send_all(pb.GroupMessage(shut=pb.Shut()))
 
     async def close(self) -> None:
-        """Safe to call twice, and where no door was opened."""
+        """Close the door, if there is one. Safe to call twice."""
         self.is_hosting, self._is_closed = False, True
         if self._door is not None:
             await self._door.close()
@@ -134,7 +141,7 @@ class Entrance:
     # -- another host ----------------------------------------------------------------------------------------
 
     def host_changed(self, epoch: Epoch) -> None:
-        """This epoch is the first one with its lowest seat: the new host learns which seats are free."""
+        """Handle the first epoch with a new host: become the host, or send it the first unknown seat."""
         self.is_hosting = False
         host = epoch.members[0]
         if not self._group.is_host:
@@ -145,7 +152,11 @@ class Entrance:
         self._group.serve(self._take_over(epoch))
 
     async def _take_over(self, since: Epoch) -> None:
-        """Begin to give seats once all members have said which ones are free, and open the door."""
+        """Wait until all members have reported their first unknown seat, then give out seats and open the
+        door.
+
+        `since` is the epoch in which this member became the host; older reports do not count.
+        """
         group, free = self._group, [self._group.roster.next_seat]
         while True:
             now = group.standing
@@ -170,7 +181,10 @@ class Entrance:
     # -- newcomers -------------------------------------------------------------------------------------------
 
     def seat(self, link: Link) -> None:
-        """Somebody who knew the code has a link; its first word is its key and name."""
+        """Wait for the newcomer on this link to send its key and name, then give it a seat.
+
+        The peer has proved that it knows the code. Any other first message ends the link.
+        """
         first = True
 
         def heard(notice: wire_pb.GroupNotice) -> None:
@@ -208,7 +222,7 @@ class Entrance:
         group.links.send(seat, pb.GroupMessage(seated=seated.to_wire()))
         group.stir()
 
-    # -- whether all come ------------------------------------------------------------------------------------
+    # -- a group that waits for its members ------------------------------------------------------------------
 
     def _burnt(self, error: WrongCode) -> None:
         self.why_not_whole = error
@@ -216,20 +230,23 @@ class Entrance:
         self._group.stir()
 
     def lost_one(self, error: DuetError) -> None:
-        """A seat is lost. Another one is opened; where the door is shut, not all will ever be there."""
+        """Open another seat after a newcomer was lost.
+
+        If the door is shut and the group will never have its `size` members, set `why_not_whole`.
+        """
         group, door = self._group, self._door
         self.refill()
         there = 1 + len(self.arriving) + sum(peer.link is not None for peer in group.links.peers.values())
         wanted = 0 if self._size is None or group.is_ready else self._size
         if door is not None and there + door.coming < wanted and self.why_not_whole is None:
             self.why_not_whole = PairingTimeout(
-                f"only {there} of {wanted} members have come ({error}); go on with them by close_doors(), or "
-                "launch anew"
+                f"only {there} of {wanted} members have joined ({error}); begin with them by close_doors(), "
+                "or launch a new group"
             )
         group.stir()
 
     def begin_if_whole(self) -> None:
-        """The first epoch of a group that waits for a number of members, or whose doors have been shut."""
+        """Begin the first epoch once `size` members have links to all, or the door is shut and all have."""
         now, door, peers = self._group.standing, self._door, self._group.links.peers
         if now is None or now.epoch.number or now.due or door is None or now.me != FOUNDER:
             return

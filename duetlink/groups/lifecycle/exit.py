@@ -1,4 +1,4 @@
-"""How a member leaves its group: it serves those who still need it, tells the others, and ends."""
+"""The exit of a member: it serves the members that still need it, announces that it leaves, and ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAVING_S = 5.0  # for the others to agree on going on without this member
 
 
 class Exit:
-    """That of one member. Belongs to the loop thread."""
+    """Closes one member's part in its group. Used on the loop thread."""
 
     def __init__(
         self,
@@ -25,19 +25,19 @@ class Exit:
         joining: Joining,
         at_end: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`at_end` runs last, such as what ends this kernel's own signaling server."""
+        """`at_end` is awaited last; it ends, for example, the signaling server in this kernel."""
         self._life = life
         self._joining = joining
         self.at_end = at_end
-        # awaited first: they end what uses the links, such as a torch job
+        # awaited first, in reverse order; they end users of the links, such as a torch job
         self.before_close: list[Callable[[], Awaitable[None]]] = []
         self._closing: asyncio.Task[None] | None = None
 
     async def close(self, reason: str = "", *, serving_s: float | None = None) -> None:
-        """Leave: the others are told, and go on. Returns when everything is freed. Safe to call twice.
+        """Leave the group, and return when everything is freed. The other members go on. Safe to call twice.
 
-        Members that are in an operation which this one has ended are served for `serving_s` at most, by
-        default for the group's `patience_s`.
+        If others are still in an operation that this member has finished, it serves them for at most
+        `serving_s` seconds first, by default for the group's `patience_s`.
         """
         if self._closing is None:
             self._life.is_closing = True
@@ -46,7 +46,7 @@ class Exit:
         await asyncio.shield(self._closing)
 
     def cut(self, reason: str) -> None:
-        """End without waiting for the other members; `close` then returns soon."""
+        """End at once, without waiting for other members; a `close` that is under way then returns soon."""
         self._life.is_ending = True
         for link in self._links():
             link.cut(reason)
@@ -86,7 +86,7 @@ class Exit:
             await self.at_end()
 
     async def _serve_out(self, limit_s: float) -> None:
-        """Before this member leaves: until the others have ended what it has, or the time is over."""
+        """Wait until the others have ended the operations that this member has ended, or for `limit_s`."""
         life, now, epoch = self._life, self._life.standing, self._life.open_epoch
         if now is None or epoch is None or not now.is_member:
             return

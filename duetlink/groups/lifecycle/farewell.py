@@ -1,9 +1,11 @@
-"""What a member that leaves still does for the others: it serves until they have ended what it has ended.
+"""The farewell: a member that leaves first waits until the others have ended the operations that it has
+ended.
 
-A member may end an operation long before another one does: the root of a broadcast is done when its bytes
+A member may finish an operation long before another one does: the root of a broadcast is done when its bytes
 have left. If it left at once, the others would be interrupted in an operation that needs nothing more from
-it. So it first asks each by a word, and each answers once it has ended as many operations of this epoch.
-Whoever is ahead of it answers at once. Who does not answer is waited for as long as the caller says.
+it. So it first sends each member a status message with the number of operations that it has ended. Each
+member answers once it has ended as many operations of this epoch, at once if it has already. The caller
+limits how long a member that does not answer is waited for.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ import struct
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-ASKS, ANSWERS = "leaving", "ended"  # topics of words
-MOST_ENDED = 2**64 - 1  # for a member at which nothing of this epoch ends any more
+ASKS, ANSWERS = "leaving", "ended"  # topics of status messages
+MOST_ENDED = 2**64 - 1  # reported by a member at which no operation of this epoch can end any more
 _PLACE = struct.Struct("<QQ")  # the epoch, and how many operations of it have ended
 
 
 class Words(Protocol):
-    """What members have said to each other beside operations."""
+    """Status messages between members: send to all, send to one, read the latest from one (`MemberLinks`)."""
 
     def say(self, topic: str, content: bytes) -> None: ...
     def say_to(self, seat: int, topic: str, content: bytes) -> None: ...
@@ -26,14 +28,17 @@ class Words(Protocol):
 
 
 class Farewell:
-    """Both parts of it at one member. Belongs to the loop thread."""
+    """Asks the others before this member leaves, and answers others that leave. Used on the loop thread."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
         self._answered: dict[int, bytes] = {}
 
     def answer(self, seats: Iterable[int], epoch: int, ended: int) -> None:
-        """Answer each that asks, if `ended` operations of `epoch` are as many as it has ended."""
+        """Answer each member that asks, once this one has ended as many operations of the epoch.
+
+        `ended` counts the operations of `epoch` that have ended at this member.
+        """
         for seat in seats:
             asked = self._words.heard(seat, ASKS)
             if len(asked) != _PLACE.size or self._answered.get(seat) == asked:
@@ -49,7 +54,11 @@ class Farewell:
         ended: int,
         wait_change: Callable[[], Awaitable[None]],
     ) -> None:
-        """Ask all, and return when those have answered who are `needing` an answer then."""
+        """Ask all members, and return when every seat that `needing()` then lists has answered.
+
+        `ended` counts the operations of `epoch` that this member has ended. `wait_change` waits for the next
+        status message or change of membership.
+        """
         asked = _PLACE.pack(epoch, ended)
         self._words.say(ASKS, asked)
         while any(self._words.heard(seat, ANSWERS) != asked for seat in needing()):

@@ -1,4 +1,4 @@
-"""What a member knows of its links, in figures that algorithms are chosen by."""
+"""Latency, rate and path of this member's links, from which the algorithms of operations are chosen."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from duetlink.errors import DuetError
 from duetlink.groups.collectives.planning.costs import UNKNOWN, LinkFigures
 from duetlink.net.link.link import Link
 
-# An operation that begins with figures waits so long for links that are being measured, as those of a member
-# that has just come.
+# An operation that exchanges figures waits at most this long for links that have not been measured yet, such
+# as those of a new member.
 PATIENCE_S = 1.0
 
-# Two notebooks of one host whose group has members elsewhere: streams over TLS on loopback bring this.
+# The rate of streams over TLS on loopback: two notebooks of one host whose group has members elsewhere.
 LOCAL_BYTES_PER_S = 400e6
 CHANNEL_BYTES_PER_S = 5e6  # the data channel, until a better path is up
 
@@ -22,7 +22,7 @@ _GUESSES = {"local": LOCAL_BYTES_PER_S, "channel": CHANNEL_BYTES_PER_S}
 
 
 async def measured(links: Mapping[int, Link]) -> dict[int, LinkFigures]:
-    """Figures of each link, by rank; waits a moment for those that have none yet."""
+    """Return the figures of each link, by rank; waits at most `PATIENCE_S` for links not measured yet."""
 
     async def settle(link: Link) -> None:
         with contextlib.suppress(DuetError, TimeoutError):
@@ -36,7 +36,7 @@ async def measured(links: Mapping[int, Link]) -> dict[int, LinkFigures]:
 
 
 def figures_of(link: Link) -> LinkFigures:
-    """How bytes come from that member, as far as this side knows."""
+    """Return the figures of one link; the rate is that of bytes received from the other member."""
     best = link.path_selector.best
     round_trip_s = link.traffic.round_trip.typical_s
     if best is None:

@@ -1,7 +1,8 @@
-"""Points of a group: where newcomers come in, between operations and at the same place of all programs.
+"""Join points: newcomers enter the group between operations, at the same place of all members' programs.
 
-The lowest rank broadcasts who may come in, as an operation like any other, so that a member which calls
-something else is found out. Then all wait for the epoch that has them.
+Rank 0 broadcasts the seats that may enter. This is an operation like any other, so a member that calls
+something else at this point raises OperationMismatch everywhere. Then all wait for the epoch that has the
+newcomers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 class JoiningGroup(Protocol):
-    """What a point needs of a group at one member."""
+    """The parts of a group that join points use; `GroupLife` has them."""
 
     standing: MemberState | None
     links: MemberLinks
@@ -30,21 +31,23 @@ class JoiningGroup(Protocol):
 
 
 class JoinPoints:
-    """Those of one member. Belongs to the loop thread."""
+    """The join points of one member. Used on the loop thread."""
 
     def __init__(self, group: JoiningGroup, running: Running) -> None:
         self._group = group
         self._running = running
-        self._is_here = False  # this member is at a point
-        self._is_passed = False  # the next point, with the epoch that has just admitted newcomers
+        self._is_here = False  # this member waits at a join point
+        self._is_passed = False  # the next point does nothing: the epoch has just admitted newcomers
 
     def entered(self, *, has_newcomers: bool) -> None:
-        """An epoch begins."""
+        """Note that an epoch begins. If it admitted newcomers elsewhere, the next point does nothing."""
         self._is_passed = has_newcomers and not self._is_here
 
     async def point(self, call: str, admits: Callable[[int], bool] = lambda seat: True) -> None:
-        """All members call this: newcomers who wait come in, of whom `admits` says yes. Returns in the epoch
-        that follows, if any. Before the first epoch all come in.
+        """Let waiting newcomers in for whose seat `admits` returns True. All members call it.
+
+        Returns in the new epoch, if there is one. Before the first epoch all newcomers enter. `call` names
+        the caller in error messages. Raises as `Running.operate`.
         """
 
         async def nothing(collectives: Collectives) -> None:
@@ -62,10 +65,10 @@ class JoinPoints:
     async def operate(
         self, work: Callable[[Collectives], Awaitable[T]], call: str, admits: Callable[[int], bool]
     ) -> T | None:
-        """A point and the work after it, as one operation; None if somebody came in instead of the work.
+        """Run a join point and the work after it as one operation.
 
-        Where a loss interrupts a point and then an operation, some members may be at the one and some at the
-        other. Here they are at the same, whatever happens. Raises as `Running.operate`.
+        Returns None if newcomers entered; the work was then not done. As one operation, a loss cannot leave
+        some members at the point and others in the work. Raises as `Running.operate`.
         """
         if self._is_before_all:
             await self._admit_first()
@@ -94,7 +97,7 @@ class JoinPoints:
         return now is not None and now.epoch.number == 0 and now.is_member
 
     async def _admit_first(self) -> None:
-        """Begin the first epoch, with all who have come."""
+        """Begin the first epoch with all members that have joined so far."""
         self._is_here = True
         try:
             self._group.admit(self._group.links.newcomers())
@@ -109,7 +112,10 @@ class JoinPoints:
         call: str,
         admits: Callable[[int], bool],
     ) -> tuple[int, bytes, T | None]:
-        """The epoch, who may come in after it, as the lowest rank knows it, and what the work gave."""
+        """Return the epoch's number, the seats that rank 0 wants to admit, and the result of the work.
+
+        If there are such seats, the work is not done, and its result is None.
+        """
         assert self._group.standing is not None
         number = self._group.standing.epoch.number
         newcomers = bytes(seat for seat in self._group.links.newcomers() if admits(seat))

@@ -1,4 +1,4 @@
-"""How a member comes into its group: it opens the door, or asks the host for a seat, and comes again."""
+"""Joining a group: the founder opens the door; others ask the host for a seat, and retry if they lose it."""
 
 from __future__ import annotations
 
@@ -17,25 +17,29 @@ from duetlink.groups.membership.seat_assignment import SeatAssignment
 from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.signaling import SignalingServer
 
-_MOST_KNOCKS = 5  # times that a member comes again which was not admitted
-_MOST_TRIES, _FULL_PAUSE_S = 8, 5.0  # where the group is full then
+_MOST_KNOCKS = 5  # how often a member that was not admitted joins again
+_MOST_TRIES, _FULL_PAUSE_S = 8, 5.0  # tries at each of these while the group is full, and the pause between
 
 
 class Joining:
-    """That of one member. Belongs to the loop thread."""
+    """Brings one member into its group. Used on the loop thread."""
 
     def __init__(
         self, life: GroupLife, knock: Callable[[], Awaitable[tuple[Link, str]]] | None = None
     ) -> None:
-        """`knock` makes a link to the host by the code, and has the address of the signaling server; None at
-        whoever launches.
+        """`knock` connects to the host by the code, and returns the link and the signaling server's URL.
+
+        It is None at the founder.
         """
         self._life = life
         self._knock = knock
         self._coming: asyncio.Task[None] | None = None
 
     async def launch(self, server: SignalingServer, lifetime_s: float) -> None:
-        """Open the door, under a code of that lifetime. Raises SignalingUnavailable, SignalingRefused."""
+        """Found the group, and open its door under a code that is valid for `lifetime_s`.
+
+        Raises SignalingUnavailable, SignalingRefused.
+        """
         life = self._life
         life.links.url = server.url
         life.roster = life.roster.with_entry(life.links.me)
@@ -43,24 +47,27 @@ class Joining:
         life.code = await life.entrance.open(server, lifetime_s)
 
     async def come_in(self) -> None:
-        """Get a seat, and a link to everybody who is there. Raises as `knock`, or why it never will."""
+        """Connect to the host, and return when this member has a seat and a link to every other member.
+
+        Raises as `knock`, or the reason why the group has closed for this member.
+        """
         assert self._knock is not None
         self.join(*await self._knock())
         await self.wait_seated()
 
     def join(self, link: Link, url: str) -> None:
-        """Ask the host, over the link that the code has made, for a seat."""
+        """Ask the host for a seat over this link; retries run in the background until it is admitted."""
         self._ask(link, url)
         self._coming = self._life.serve(self._until_in())
 
     async def wait_seated(self) -> None:
-        """Until there is a link to everybody who is there. Raises why it never will."""
+        """Wait until this member has a link to every other one. Raises the reason if the group closes."""
         while not self._life.is_linked:
             self._life.check_open()
             await self._life.wait_change()
 
     def cancel(self) -> None:
-        """Come again no more."""
+        """Stop retrying."""
         if self._coming is not None:
             self._coming.cancel()
 
@@ -90,7 +97,7 @@ class Joining:
         link.rpc.tell_nowait(wire_pb.GroupNotice(content=pb.GroupMessage(newcomer=entry).SerializeToString()))
 
     async def _until_in(self) -> None:
-        """Until this member is admitted, or its group has ended. It comes again where its seat is lost."""
+        """Wait until this member is admitted or its group has ended; join again whenever its seat is lost."""
         life = self._life
         for knocks_left in reversed(range(_MOST_KNOCKS + 1)):
             while life.not_admitted is None:
@@ -116,6 +123,6 @@ async def _knock_again(knock: Callable[[], Awaitable[tuple[Link, str]]]) -> tupl
     for _ in range(_MOST_TRIES - 1):
         try:
             return await knock()
-        except GroupFull:  # perhaps with the seat that this member had, until that is missed
+        except GroupFull:  # the seat that this member lost may still count until the others notice
             await asyncio.sleep(_FULL_PAUSE_S)
     return await knock()

@@ -1,4 +1,4 @@
-"""Loop side of a group: its links, its epochs, and the operations of the one that it is in."""
+"""The loop-thread side of a group at one member: its links, its epochs and its operations."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.membership.seat_assignment import SeatAssignment
 from duetlink.net.link.link import Link
 
-# An operation that failed elsewhere ends here by its own messages, which know why. This is for late ones.
+# An operation that failed at another member normally ends here by the operation's own messages, which carry
+# the reason. After this time it is ended without them.
 _ENDING_S = 2.0
-_LEAVING_S = 5.0  # for the word of a member of whom others say that it leaves
+_LEAVING_S = 5.0  # wait for the announcement of a member that leaves according to others
 _OVER = {"put out": PutOut, "no majority": NoMajority, "not admitted": GroupOver}
-_CUT_S = 5.0  # for whoever has gone to hear of the epoch without it, and to end its links itself
+_CUT_S = 5.0  # a member that has gone may learn of the epoch without it, and close its links itself
 
 
 class GroupLife:
-    """State of one group at one member. Other threads read its attributes, only the loop calls methods."""
+    """One group at one member. Other threads may read attributes; only the loop thread calls methods."""
 
     def __init__(
         self, wiring: Wiring, *, on_loss: str, patience_s: float, size: int | None, code: str | None = None
@@ -53,10 +54,10 @@ class GroupLife:
         self.roster = Roster()
         self.standing: MemberState | None = None
         self.departures = Departures()
-        self.not_admitted: DuetError | None = None  # why a seat that this member had, or asked for, is lost
+        self.not_admitted: DuetError | None = None  # why this member lost its seat before it was admitted
         self.why_closed: DuetError | None = None
         self.is_closing = False  # this member leaves
-        self.is_ending = False  # and serves nobody any more
+        self.is_ending = False  # it leaves, and serves the other members no longer
         self.sink = Sink()
         self.host = FOUNDER  # the seat that lets newcomers in
         self.links = MemberLinks(self, wiring)
@@ -65,16 +66,16 @@ class GroupLife:
         self.entrance = Entrance(self, wiring, size)
         self.running = Running(self, on_loss)
         self.patience_s = patience_s
-        self.open_epoch: OpenEpoch | None = None  # the last one that this member has entered
+        self.open_epoch: OpenEpoch | None = None  # the latest epoch that this member has entered
         self._were: frozenset[int] = frozenset()  # seats that were in any epoch
         self.points = JoinPoints(self, self.running)
-        self._stirred = asyncio.Event()  # by every change of the standing
-        self.tasks: set[asyncio.Task[None]] = set()  # that go on beside operations
+        self._stirred = asyncio.Event()  # set at the next change, see `stir`
+        self.tasks: set[asyncio.Task[None]] = set()  # background tasks, see `serve`
 
-    # -- how it begins ---------------------------------------------------------------------------------------
+    # -- joining ---------------------------------------------------------------------------------------------
 
     async def wait_ready(self) -> None:
-        """Until this member is in an epoch with all who are expected. Raises why it never will."""
+        """Wait until this member is in an epoch. Raises the reason if it never will be."""
         while not self.is_ready:
             self.check_open()
             if self.entrance.why_not_whole is not None:
@@ -83,12 +84,12 @@ class GroupLife:
 
     @property
     def is_host(self) -> bool:
-        """Whether this member lets newcomers in, and knows who has links to all."""
+        """True if this member lets newcomers in; it also knows which newcomers have links to all."""
         return self.standing is not None and self.standing.me == self.host
 
     @property
     def collectives(self) -> Collectives | None:
-        """Those of the epoch that there is; None before the first."""
+        """The operations of the current epoch; None before the first epoch."""
         return self.open_epoch.collectives if self.open_epoch is not None else None
 
     @property
@@ -98,11 +99,11 @@ class GroupLife:
 
     @property
     def is_linked(self) -> bool:
-        """Whether this member has its seat, and a link to everybody who is there."""
+        """True if this member has its seat, and a link to every other member."""
         return self.standing is not None and self.links.has_greeted_all(self.standing.me)
 
     def seated(self, link: Link, seated: SeatAssignment) -> None:
-        """The host has given this member its seat, over this link."""
+        """Take the seat that the host has given over this link, and make links to the other members."""
         self.roster = seated.roster
         self.host = seated.host
         self.standing = MemberState(seated.roster.next_seat - 1, seated.epoch, seated.host)
@@ -115,7 +116,7 @@ class GroupLife:
         self.stir()
 
     def lose_seat(self, error: DuetError) -> None:
-        """The host was lost before this member was in. Another one may take over, so it may come again."""
+        """Note that the host was lost before this member was admitted; it may join again at another host."""
         if self.is_closing:
             self.end(error)
         else:
@@ -124,13 +125,14 @@ class GroupLife:
 
     def begin_anew(self) -> None:
         """Forget the seat, so that this member can ask for another one."""
-        self.links.begin_anew("it was not admitted, and comes again")
+        self.links.begin_anew("it was not admitted, and joins again")
         self.roster, self.standing, self.not_admitted = Roster(), None, None
         self.stir()
 
     def has_gone(self, seat: int) -> bool:
-        """Whether it was a member, and has left or was put out. It may still have a link, if it breaks the
-        protocol.
+        """Return True if this seat was a member, and has left, announced that it leaves, or was put out.
+
+        A member that breaks the protocol may still have a link then.
         """
         now = self.standing
         assert now is not None
@@ -139,28 +141,28 @@ class GroupLife:
     # -- links -----------------------------------------------------------------------------------------------
 
     def gone(self, seat: int, error: LinkClosed) -> None:
-        """The link to this seat has ended, or its time has: it does not come back."""
+        """Handle the end of the link to this seat, which does not come back."""
         if not self._part_from(seat, error):
             return
         if self.standing is not None:
             self.feed(events.Gone(seat))
         self.entrance.refill()
         if self.standing is not None and not self.standing.epoch.number:
-            self.entrance.lost_one(LinkClosed("one of them has gone again"))
+            self.entrance.lost_one(LinkClosed("one of them has left again"))
             self.entrance.begin_if_whole()
 
     def is_member(self, seat: int) -> bool:
-        """Whether this member and that seat are in the same epoch."""
+        """Return True if this member and that seat are both in the current epoch."""
         now = self.standing
         return now is not None and now.is_member and seat in now.epoch.members
 
     def reach(self, event: events.Missed | events.Found | events.Waited) -> None:
-        """This member, or one that it has a link to, is out of reach for a while, or in reach again."""
+        """Pass on that a member is silent, has been silent for `patience_s`, or is heard again."""
         if self.standing is not None and not self.is_ending:
             self.feed(event)
 
     def _part_from(self, seat: int, error: LinkClosed) -> bool:
-        """End what is left of the link to this seat; returns whether there was one."""
+        """Close the link to this seat; returns False if there was none."""
         peer = self.peers.get(seat)
         if peer is None or peer.link is None or self.is_ending:
             return False
@@ -170,16 +172,16 @@ class GroupLife:
         self.links.end(seat, "out of reach for too long")
         self._lost_after_all(seat)
         if self.standing is not None and not self.standing.is_member:
-            self.links.say_linked()  # perhaps its greeting was the last one to be waited for
+            self.links.say_linked()  # this member may have waited for that seat's greeting only
         return True
 
     def _cut(self, seat: int) -> None:
-        """Whoever was a member has no further use of a link, and of what others share over it."""
-        if not self.is_closing and self.links.end(seat, "it is no member any more"):
+        """Close the link to a former member, which must not use shared services any longer."""
+        if not self.is_closing and self.links.end(seat, "it is no longer a member"):
             self.links.back(seat)
 
     def _expel(self, seat: int, error: RemoteProtocolError) -> None:
-        """This member breaks the protocol: no link to it, and the others are told."""
+        """Close the link to a member that broke the protocol, and report it as lost to the others."""
         if self.links.end(seat, f"protocol violation: {error}"):
             self.departures.put_out(seat, error)
             self.feed(events.Gone(seat))
@@ -187,14 +189,16 @@ class GroupLife:
     # -- messages --------------------------------------------------------------------------------------------
 
     def hear(self, seat: int, message: pb.GroupMessage) -> None:
-        """Raises RemoteProtocolError, which ends the link to whoever said this."""
+        """Process a message of this seat. Raises RemoteProtocolError, which ends the link to the sender."""
         match message.WhichOneof("body"):
             case "agreement" if self.standing is not None:
                 found = messages.from_wire(message.agreement)
                 if isinstance(found, messages.Commit) and not (
                     self.roster.entries.keys() >= set(found.proposal.members)
                 ):
-                    raise RemoteProtocolError("a member committed an epoch of seats that nobody has")
+                    raise RemoteProtocolError(
+                        "a member committed an epoch with seats that are not in the roster"
+                    )
                 self.feed(events.MessageReceived(seat, found))
             case "newcomer" if seat == self.host and self.standing is not None:
                 told = message.newcomer
@@ -219,7 +223,7 @@ class GroupLife:
                 self.answer_leavers()
             case other:
                 raise RemoteProtocolError(
-                    f"member {seat} sent {other or 'nothing'}, which is not for it to say"
+                    f"member {seat} sent {other or 'an empty message'}, which it must not send now"
                 )
 
     # -- epochs ----------------------------------------------------------------------------------------------
@@ -273,7 +277,7 @@ class GroupLife:
         else:
             self.running.losses.left(epoch.number, error)
         if leaves and lost not in self.standing.leaving:
-            # its own word follows, or what others say is not true
+            # either its own announcement follows, or the report of the others is false
             self.running.losses.doubt(lost, PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name))
             asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
         self._fail(epoch.number, error)
@@ -288,14 +292,14 @@ class GroupLife:
         return _OVER[stop.end](f"{why}. Come in again by group.rejoin(), or by duetlink.group(code)")
 
     def _note_missing(self, before: Epoch, now: Epoch) -> None:
-        """A revoked epoch names one member; more may have gone by its end."""
+        """Record all members that are missing from the new epoch; Revoke has named only one of them."""
         assert self.standing is not None
         for seat in sorted(set(before.members) - set(now.members)):
             leaves = seat in self.standing.leaving
             self.departures.gone(seat, self.roster.entries[seat].name, before, leaves=leaves)
 
     def _lost_after_all(self, seat: int) -> None:
-        """It has not said itself that it leaves, and will not."""
+        """Regard a seat as lost that others reported to leave, since its own announcement did not come."""
         if self.running.losses.confirm(seat):
             self.stir()
 
@@ -333,24 +337,24 @@ class GroupLife:
     # -- operations ------------------------------------------------------------------------------------------
 
     def roll(self) -> tuple[int, tuple[bytes, ...]]:
-        """The number of this epoch, and its members' keys by rank. Call it where an operation runs."""
+        """Return the number of this epoch and its members' keys by rank. Call it while an operation runs."""
         assert self.standing is not None
         epoch = self.standing.epoch
         return epoch.number, tuple(self.roster.entries[seat].key for seat in epoch.members)
 
     def admit(self, seats: tuple[int, ...]) -> None:
-        """These come in with the next epoch, for which all wait; a single member calls it."""
+        """Propose an epoch with these newcomers. One member calls it, while all wait for that epoch."""
         self.feed(events.Admit(seats))
 
-    # -- how it ends -----------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
-        """Raises why the group has closed."""
+        """Raise the reason if the group has closed."""
         if self.why_closed is not None:
             raise reraise(self.why_closed)
 
     def end(self, error: DuetError) -> None:
-        """No operation runs here any more."""
+        """Close the group here with this error: running and later operations raise it."""
         if self.why_closed is None:
             if not self.is_closing and (absence := self.links.own_absence()):
                 error.args = (f"{absence}, and {error}",)
@@ -369,22 +373,22 @@ class GroupLife:
         if self.open_epoch is not None:
             self.farewell.answer(self.peers, self.open_epoch.number, self.open_epoch.ended)
 
-    # -- what goes on beside operations ----------------------------------------------------------------------
+    # -- background tasks and changes ------------------------------------------------------------------------
 
     def stir(self) -> None:
-        """Have whoever waits for a change look again."""
+        """Wake every `wait_change`, and inform the watchers of the group."""
         stirred, self._stirred = self._stirred, asyncio.Event()
         stirred.set()
         asyncio.get_running_loop().call_soon(self.sink.changed)
 
     async def wait_change(self, within_s: float | None = None) -> None:
-        """Until a word has come, or the members, links or epoch have changed, or the time is over."""
+        """Wait until a status message arrives, or the members, links or epoch change, or for `within_s`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._stirred.wait()
 
     def serve(self, work: Awaitable[None]) -> asyncio.Task[None]:
-        """Run it beside operations; `close` waits for it, so it has to end when the group has closed."""
+        """Run a task in the background. It has to end when the group has closed: `close` waits for it."""
         task = asyncio.ensure_future(work)
         assert isinstance(task, asyncio.Task)
         self.tasks.add(task)

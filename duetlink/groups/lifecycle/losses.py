@@ -1,9 +1,10 @@
-"""Which loss of a member an operation raises here: each once, and the same at all who are left.
+"""The losses that operations have to raise here: each loss once, and the same at all members that are left.
 
-A loss interrupts what runs. Where nothing runs, the next operation raises it (with `on_loss="raise"`). Two
-cases need more. Some members may have finished what others were interrupted in; then all raise it, because
-they would call different operations otherwise. And that a member leaves, which is no loss, may be known from
-others first: its own word is waited for before anything begins.
+A loss interrupts the running operation. If none runs, the next operation raises it (with
+`on_loss="raise"`). Two cases need more care. First, some members may have finished an operation in which
+others were interrupted. Then all of them raise the loss, because they would call different operations
+otherwise. Second, a member that leaves is not a loss, but others may relay its departure before its own
+announcement is here. Then no operation begins until the announcement has arrived.
 """
 
 from __future__ import annotations
@@ -14,71 +15,78 @@ from duetlink.errors import PeerLost
 
 
 class Losses:
-    """Those of one member's group. Pure; belongs to the loop thread."""
+    """The losses that one member has still to raise. Pure; used on the loop thread."""
 
     def __init__(self) -> None:
-        self._untold: PeerLost | None = None  # a loss that no operation has raised here
-        self._missed: tuple[int, PeerLost] | None = None  # who went, and in which epoch, since one last began
-        self._uneven = 0  # the last epoch that began when some had finished what others had not
-        self._doubted: dict[int, PeerLost] = {}  # who leaves by the word of others alone, by seat
+        self._untold: PeerLost | None = None  # a loss that no operation has raised here yet
+        # the epoch and the error of the first departure or loss since an operation last raised one
+        self._missed: tuple[int, PeerLost] | None = None
+        self._uneven = 0  # the last epoch before which some had finished an operation and others had not
+        self._doubted: dict[int, PeerLost] = {}  # by seat: members whose departure only others have reported
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether somebody may be lost who is said to leave: nothing begins before that is known."""
+        """True while a departure is reported by others alone: it may be a loss, so no operation begins."""
         return bool(self._doubted)
 
     @property
     def are_known(self) -> bool:
-        """Whether there is anything that an operation may have to raise."""
+        """True if there is an error that an operation may have to raise."""
         return self._untold is not None or self._missed is not None
 
     # -- what happens ----------------------------------------------------------------------------------------
 
     def lost(self, epoch: int, error: PeerLost) -> None:
-        """A member of that epoch is lost."""
+        """Note that a member of that epoch is lost; the next operation raises `error`."""
         self._miss(epoch, error)
         self._untold = error
 
     def left(self, epoch: int, error: PeerLost) -> None:
-        """A member of that epoch leaves."""
+        """Note that a member of that epoch leaves; `error` is raised only if it interrupts some members."""
         self._miss(epoch, error)
 
     def doubt(self, seat: int, error: PeerLost) -> None:
-        """That this seat leaves is known from others; `error` is for the case that it is lost."""
+        """Note that other members report this seat to leave; `error` is raised if it turns out to be lost."""
         self._doubted[seat] = error
 
     def believe(self, seats: Iterable[int]) -> None:
-        """These have said themselves that they leave."""
+        """Note that these seats have announced themselves that they leave."""
         for seat in seats:
             self._doubted.pop(seat, None)
 
     def confirm(self, seat: int) -> bool:
-        """This seat has not said that it leaves, and will not. Whether it was doubted."""
+        """Regard a doubted seat as lost, since its own announcement will not come any more.
+
+        Returns False if the seat was not in doubt.
+        """
         loss = self._doubted.pop(seat, None)
         if loss is not None:
             self._untold = loss
         return loss is not None
 
     def began(self, epoch: int, *, even: bool) -> None:
-        """An epoch begins; `even` if all had finished the same operations of the last one."""
+        """Note that an epoch begins; `even` if all had finished the same operations of the last epoch."""
         if not even:
             self._uneven = epoch
 
     def told(self) -> None:
-        """An operation has raised what there was to be raised."""
+        """Note that an operation has raised an error here, which covers every loss so far."""
         self._untold = self._missed = None
 
-    # -- what follows ----------------------------------------------------------------------------------------
+    # -- what an operation raises ----------------------------------------------------------------------------
 
     def may_try_again(self, epoch: int) -> bool:
-        """Whether all who were interrupted in that epoch are where this member is."""
+        """Return True if all members were interrupted in the same operation of that epoch."""
         if self._uneven > epoch:
             self._missed = None
             return False
         return True
 
     def untold(self, on_loss: str) -> PeerLost | None:
-        """What the next operation is to raise as soon as it is called."""
+        """Return, once, the loss that the next operation raises as soon as it is called.
+
+        None if there is none, or `on_loss` is not "raise".
+        """
         untold, self._untold = self._untold, None
         if untold is None or on_loss != "raise":
             return None
@@ -86,7 +94,11 @@ class Losses:
         return untold
 
     def uneven(self) -> PeerLost | None:
-        """What the next operation is to raise in place of beginning: others do, instead of trying again."""
+        """Return, once, the error that the next operation raises before it begins, or None.
+
+        There is one if other members raise this error because they were interrupted in an operation that
+        this member had finished.
+        """
         missed, self._missed = self._missed, None
         return missed[1] if missed is not None and self._uneven > missed[0] else None
 

@@ -1,4 +1,4 @@
-"""The members of a group as a person sees them."""
+"""The members of a group as `group.members` shows them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class Member:
 
     rank: int | None
     name: str
-    path: str | None  # in use to it; None to this member itself, and where there is none yet
-    state: str  # this member, connected, reconnecting, waiting for the next epoch
+    path: str | None  # path in use to it; None for this member itself, and before there is a path
+    # "this member", "connecting", "connected", "reconnecting", "lost" or "waiting for the next epoch"
+    state: str
 
 
 class Members(tuple[Member, ...]):

@@ -1,4 +1,4 @@
-"""The epoch that a member is in, as operations use it: streams to the others, and collectives over them."""
+"""The epoch that a member is in: its streams to the other members, and the `Collectives` over them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duetlink.net.link.link import Link
 
 
 class OpenEpoch:
-    """Belongs to the loop thread, from construction until `close`."""
+    """One epoch in which operations can run, from construction until `close`. Used on the loop thread."""
 
     def __init__(
         self,
@@ -25,8 +25,9 @@ class OpenEpoch:
         names: Sequence[str],
         on_violation: Callable[[int, RemoteProtocolError], None],
     ) -> None:
-        """`links` and `names` are by rank; the link is None for this member, and where it is lost.
-        `on_violation` is told the rank of a member that breaks the protocol.
+        """`links` and `names` are by rank; the link is None for this member, and for one whose link is lost.
+
+        `on_violation` is called with the rank of a member that breaks the protocol.
         """
         self.number = epoch.number
         self.members = frozenset(epoch.members)  # seats
@@ -41,17 +42,17 @@ class OpenEpoch:
 
     @property
     def ended(self) -> int:
-        """How many operations have ended here; the most there are, where nothing will end any more."""
+        """How many operations have ended here; `MOST_ENDED` if no operation can end any more."""
         return self.collectives.completed if self.collectives.broken is None else MOST_ENDED
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether an operation failed and left messages behind, although nobody is lost."""
+        """True if an operation failed and left messages in flight, although no member is lost."""
         broken = self.collectives.broken
         return broken is not None and not isinstance(broken, LinkClosed | GroupOver)
 
     def fail(self, error: DuetError) -> None:
-        """No operation runs in it any more: what waits, and every later call, raises this error."""
+        """End the epoch: the running operation and every later call raise this error."""
         self.mesh.fail(error)
 
     async def close(self) -> None:

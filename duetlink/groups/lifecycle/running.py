@@ -1,4 +1,4 @@
-"""A member's operations: each begins in an epoch, and again in the next one where a loss interrupts it."""
+"""A member's operations: each runs in one epoch, and is repeated in the next one if a loss interrupts it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class OperatingMember(Protocol):
-    """What operations need of the group at this member."""
+    """The parts of a group that running operations use; `GroupLife` has them."""
 
     standing: MemberState | None
     why_closed: DuetError | None
@@ -33,7 +33,7 @@ class OperatingMember(Protocol):
 
 
 class Running:
-    """All of one member. Belongs to the loop thread."""
+    """All operations of one member. Used on the loop thread."""
 
     def __init__(self, member: OperatingMember, on_loss: str) -> None:
         self.on_loss = on_loss
@@ -42,18 +42,24 @@ class Running:
         self._count = 0
 
     def attempts(self, *, counts: bool = True) -> Attempts:
-        """One operation. It `counts` where all members call it, and have to have finished the same ones."""
+        """Return the attempts of one operation.
+
+        `counts` is True for an operation that all members call, False for `send`, `recv` and queries.
+        """
         return Attempts(self, counts=counts)
 
     async def operate(self, work: Callable[[Collectives], Awaitable[T]], *, counts: bool = True) -> T:
-        """Run one operation whole. Raises as `Attempts`, and as `work`."""
+        """Run one operation, in as many attempts as it needs. Raises as `Attempts`, and as `work`."""
         attempts = self.attempts(counts=counts)
         while True:
             async with attempts as collectives:
                 return await work(collectives)
 
     async def begin(self) -> OpenEpoch:
-        """Begin one operation, once the epoch is not about to change. Raises what is to be raised instead."""
+        """Begin one operation, as soon as the epoch is not about to change.
+
+        Raises a loss that no operation has raised yet, or the reason why the group has closed.
+        """
         member, losses = self._member, self.losses
         if not member.is_ready:
             await member.wait_ready()
@@ -82,11 +88,11 @@ class Running:
         return epoch
 
     def ended(self, epoch: OpenEpoch, error: BaseException | None, *, counts: bool) -> None:
-        """That operation has ended here: well, and then it `counts` or not, or with an error."""
+        """Note that an operation has ended here; it succeeded if `error` is None."""
         member = self._member
         assert member.standing is not None
         if isinstance(error, Exception):
-            self.losses.told()  # this tells it: a member that was put out raises why
+            self.losses.told()  # this error covers the loss: a member that was put out raises the reason
         self._count -= 1
         if epoch.is_spoilt and member.standing.epoch.number == epoch.number:
             member.feed(AbortEpoch())
@@ -95,8 +101,9 @@ class Running:
         member.answer_leavers()
 
     async def may_try_again(self, epoch: OpenEpoch) -> bool:
-        """Whether what a loss has interrupted is to be run again, which is known in the next epoch. Raises
-        why there will be none.
+        """Wait for the next epoch, and return True if the interrupted operation is to be run again.
+
+        Returns False at once with `on_loss="raise"`. Raises the reason if there will be no next epoch.
         """
         member = self._member
         if self.on_loss == "raise":
@@ -109,17 +116,18 @@ class Running:
 
 
 class Attempts:
-    """One operation: `while True: async with attempts as collectives: return await …`. It runs in the epoch
-    that there is, or in the next one, where it is about to change.
+    """The attempts of one operation: `while True: async with attempts as collectives: return await …`.
 
-    With `on_loss="continue"` what a loss has interrupted is tried again among those who are left, where
-    all of them were interrupted in the same operation: the error ends with the block, and not the loop. Where
-    some had finished it, nobody tries again: those raise PeerLost from their next operation.
+    An attempt runs in the current epoch, or in the next one if the epoch is about to change. With
+    `on_loss="continue"`, an operation that a loss has interrupted is tried again among the members that are
+    left, if all of them were interrupted in the same operation: the block swallows the error, and the loop
+    goes on. If some members had finished it, it is not tried again; those members raise PeerLost from their
+    next operation.
 
     Raises:
-        PeerLost: a member is lost, once for each at every other member. Also where a member has left
-            that an operation still needed, once at every other member.
-        GroupOver: this member is in the group no more.
+        PeerLost: a member is lost; raised once for each loss, at every other member. Or a member has left
+            that an operation still needed; raised once at every other member.
+        GroupOver: this member is no longer in the group.
     """
 
     def __init__(self, running: Running, *, counts: bool) -> None:
