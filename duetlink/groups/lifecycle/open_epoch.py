@@ -42,7 +42,7 @@ class OpenEpoch:
 
     @property
     def ended(self) -> int:
-        """How many operations have ended here; `MOST_ENDED` if no operation can end any more."""
+        """The number of operations that have ended here; `MOST_ENDED` if no operation can end any more."""
         return self.collectives.completed if self.collectives.broken is None else MOST_ENDED
 
     @property

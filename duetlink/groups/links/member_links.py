@@ -1,4 +1,4 @@
-"""The links of one member to the others: made, watched, told over, and ended."""
+"""The links of one member to the others: makes them, watches them, sends over them, and closes them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class LinkedGroup(Protocol):
-    """What the links need of the group."""
+    """The parts of a group that its links use; `GroupLife` has them."""
 
     roster: Roster
     standing: MemberState | None
@@ -44,31 +44,31 @@ class LinkedGroup(Protocol):
 
 
 class MemberLinks:
-    """Belongs to the loop thread; other threads may read `peers`."""
+    """All links of one member. Used on the loop thread; other threads may read `peers`."""
 
     def __init__(self, group: LinkedGroup, wiring: Wiring) -> None:
         self.peers: dict[int, Peer] = {}  # by seat
         self._servers: list[Callable[[int, Link], None]] = []
-        self.url = ""  # of the signaling server at which pairs meet
+        self.url = ""  # of the signaling server at which two members make their link
         self._group = group
         self._wiring = wiring
         self._private = X25519PrivateKey.generate()
-        self._absence = ""  # of this side, when it lost a link last
+        self._absence = ""  # why this process was stopped when it last lost a link; empty if it was not
 
     @property
     def me(self) -> Entry:
         """This member's own entry of the roster."""
         return Entry(self._private.public_key().public_bytes_raw(), self._wiring.hello.name)
 
-    # -- how they begin --------------------------------------------------------------------------------------
+    # -- making links ----------------------------------------------------------------------------------------
 
     def adopt(self, seat: int, link: Link, *, start: bool = True) -> None:
-        """The link to this seat is there."""
+        """Take over a new link to this seat, and handle its messages from now on."""
         peer = self.peers.setdefault(seat, Peer(seat))
         peer.link = link
 
         def if_kept(act: Callable[[T], None]) -> Callable[[T], None]:
-            """Nothing of a link counts once its seat was dropped."""
+            """Ignore the events of a link whose seat was dropped in the meantime."""
             return lambda value: act(value) if self.peers.get(seat) is peer else None
 
         def heard(notice: wire_pb.GroupNotice) -> None:
@@ -94,8 +94,10 @@ class MemberLinks:
         self._group.stir()
 
     def serve(self, serve: Callable[[int, Link], None]) -> None:
-        """Call it with the seat and the link of each member that there is, and of all to come before they
-        start.
+        """Call `serve` with the seat and link of every member: the present ones now, later ones when they
+        come.
+
+        A later link is passed before it starts.
         """
         for seat, peer in self.peers.items():
             if peer.link is not None:
@@ -103,7 +105,7 @@ class MemberLinks:
         self._servers.append(serve)
 
     def make(self, seat: int) -> None:
-        """Meet this member at the signaling server, and greet it."""
+        """Make a link to this seat by way of the signaling server, in the background, and greet it."""
         peer = self.peers.setdefault(seat, Peer(seat))
         peer.making = self._group.serve(self._meet(seat))
 
@@ -115,10 +117,10 @@ class MemberLinks:
         self.adopt(seat, link)
         self.send(seat, pb.GroupMessage(greeting=pb.Greeting()))
 
-    # -- how they go on, and end -----------------------------------------------------------------------------
+    # -- silent, recovered and closed links ------------------------------------------------------------------
 
     def own_absence(self) -> str:
-        """That this side slept or was blocked, where that is why it lost links or was given up; or empty."""
+        """Return a sentence that this process slept or was blocked, if it lost links by that; else ""."""
         live = (peer.link.own_absence for peer in self.peers.values() if peer.link is not None)
         return next(filter(None, live), self._absence)
 
@@ -133,7 +135,7 @@ class MemberLinks:
         self._group.stir()
 
     async def _wait_for(self, seat: int, loss: PeerLost) -> None:
-        """Count this member's patience, and once more where another member hears this seat."""
+        """Wait for `patience_s`, and once more if another member still hears this seat; then it is lost."""
         await self._be_patient()
         if self._group.is_member(seat):
             self._group.reach(Waited(seat))
@@ -156,14 +158,14 @@ class MemberLinks:
             self._group.reach(Missed(self._group.standing.me))
 
     def back(self, seat: int) -> None:
-        """This seat is in reach again, or is not waited for any more."""
+        """Stop counting the silence of this seat: it is heard again, or its link is closed."""
         if (losing := self.peers[seat].losing) is not None:
             losing.cancel()
             self.peers[seat].losing = None
         self._group.stir()
 
     def drop(self, seat: int, why: str) -> None:
-        """Neither have nor make a link to this seat."""
+        """Close the link to this seat, stop making one, and forget the peer."""
         peer = self.peers[seat]
         if peer.making is not None:
             peer.making.cancel()
@@ -172,14 +174,14 @@ class MemberLinks:
         self.peers.pop(seat, None)
 
     def begin_anew(self, why: str) -> None:
-        """End all links, hear nothing of them any more, and be another member, by another key."""
+        """Drop all links and make a new key, so that this member can join again as another one."""
         for seat in list(self.peers):
             self.drop(seat, why)
         self._private = X25519PrivateKey.generate()
         self._absence = ""
 
     def end(self, seat: int, why: str) -> bool:
-        """End the link to this seat; returns whether there was one."""
+        """Close the link to this seat; returns False if there was none."""
         peer = self.peers.get(seat)
         if peer is None or peer.link is None:
             return False
@@ -188,26 +190,26 @@ class MemberLinks:
         self._group.serve(link.close(why))
         return True
 
-    # -- what is told over them ------------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------------------
 
     def send(self, seat: int, message: pb.GroupMessage) -> None:
-        """Tell one member, if there is a link to it."""
+        """Send to one member, if there is a link to it."""
         peer = self.peers.get(seat)
         if peer is not None and peer.link is not None:
             peer.link.rpc.tell_nowait(wire_pb.GroupNotice(content=message.SerializeToString()))
 
     def send_all(self, message: pb.GroupMessage) -> None:
-        """Tell every member that there is a link to."""
+        """Send to every member that this one has a link to."""
         for seat in list(self.peers):
             self.send(seat, message)
 
     def has_greeted_all(self, me: int) -> bool:
-        """Whether all who were there before this member, and still are, have their end of the link to it."""
+        """Return True if every earlier member that is still present has greeted the member with seat `me`."""
         earlier = [peer for seat, peer in self.peers.items() if seat < me and seat != self._group.host]
         return all(peer.is_greeted or (peer.link is None and peer.making is None) for peer in earlier)
 
     def newcomers(self) -> tuple[int, ...]:
-        """Seats of those who have links to all and wait for an epoch; known to the host."""
+        """Return the seats that have links to all members and wait for an epoch. Known at the host only."""
         assert self._group.standing is not None
         members = self._group.standing.epoch.members
         return tuple(
@@ -217,14 +219,14 @@ class MemberLinks:
         )
 
     def say_linked(self) -> None:
-        """To the host, once every earlier member has its end of the link: operations may begin."""
+        """Report to the host that this member has links to all, if every earlier member has greeted it."""
         now = self._group.standing
         assert now is not None
         if self.has_greeted_all(now.me):
             self.send(self._group.host, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
 
     def give_up_lost(self, now: MemberState) -> None:
-        """Wait no longer for a link to those whom the host has lost, nor for their greeting."""
+        """Stop waiting for the link or the greeting of members that the host reports as lost."""
         for seat, peer in list(self.peers.items()):
             if frozenset((self._group.host, seat)) not in now.broken or self._group.is_host:
                 continue
@@ -236,19 +238,19 @@ class MemberLinks:
                 self.end(seat, "the host of the group has lost it")
                 self.say_linked()
 
-    # -- words: what a member says to all beside operations --------------------------------------------------
+    # -- status messages, beside operations ------------------------------------------------------------------
 
     def say(self, topic: str, content: bytes) -> None:
-        """Tell all who have a link to this member. Who comes later has to be told again."""
+        """Send a status message to all present members. A member that comes later does not get it."""
         assert len(topic) <= MOST_TOPIC_CHARACTERS
         assert len(content) <= MOST_WORD_BYTES
         self.send_all(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
     def say_to(self, seat: int, topic: str, content: bytes) -> None:
-        """Tell that member alone."""
+        """Send a status message to one member."""
         self.send(seat, pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
     def heard(self, seat: int, topic: str) -> bytes:
-        """That member's latest word on the topic; empty if there is none."""
+        """Return the latest status message of that seat on the topic; empty if there is none."""
         peer = self.peers.get(seat)
         return b"" if peer is None else peer.words.get(topic, b"")

@@ -1,7 +1,7 @@
 """The transport of one epoch, or of one torch group: a stream to every other member, over its link.
 
-Each message carries the epoch, the sender's rank and a number, which the receiver checks: a stream belongs to
-one link and one epoch already, so what does not fit was made by a member that breaks the protocol.
+Each message carries the epoch, the sender's rank and a number, which the receiver checks. A stream belongs to
+one link and one epoch, so a message that does not fit comes from a member that breaks the protocol.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ MOST_HEAD_BYTES = 4096
 MOST_BODY_BYTES = 8 * 1024 * 1024
 
 _PREFIX = struct.Struct("<QHQ")  # epoch, rank of the sender, number of the message
-_LEAVING = 2**64 - 1  # in the place of a number: nothing more comes
+_LEAVING = 2**64 - 1  # in place of a message number: the sender's last message
 _WINDOW_BYTES = 32 * 1024 * 1024  # four of the largest messages
 
-# A stream that ends is nearly always the first sign of a member's end. Who it was is soon known from all.
+# A stream that ends is nearly always the first sign that a member is lost. The group finds out which one and
+# calls `fail` with the error; a send or receive waits for that at most this long.
 _TELL_S = 30.0
 
-# A cancelled send waits so long for what has begun to leave, before the stream is given up.
+# A cancelled send waits this long for a message that is partly sent, before it closes the stream.
 _FINISH_S = 2.0
 
 
 class LinkWithStreams(Protocol):
-    """What a mesh needs of a link: its `streams`."""
+    """The `streams` of a link, as a mesh uses them."""
 
     async def open(self, purpose: str, *, window_bytes: int = ...) -> Stream: ...
     def on_open(
@@ -56,7 +57,7 @@ class LinkWithStreams(Protocol):
 
 
 class Mesh:
-    """A `Transport`. Belongs to the loop thread, from construction until `close`."""
+    """The `Transport` over links. Used on the loop thread, from construction until `close`."""
 
     def __init__(
         self,
@@ -69,11 +70,18 @@ class Mesh:
         why: Callable[[int, DuetError], Awaitable[DuetError]] | None = None,
         patient: bool = False,
     ) -> None:
-        """`streams` are those of the links, by rank; None for this member, and for one that is lost.
+        """Open the streams to the other members, in the background.
 
-        `purpose` is that of the streams, the epoch's by default. `why` gives the error for a rank whose
-        stream has ended; by default that is the one given to `fail`, which is waited for. If `patient`, a
-        member may come to this long after the others; who waits for it sets a limit.
+        Args:
+            epoch: its number, which every message carries.
+            rank: this member's.
+            streams: the `streams` of the links, by rank; None for this member, and for one that is lost.
+            on_violation: called with the rank of a member that breaks the protocol.
+            purpose: the name under which streams are opened; by default it names the epoch.
+            why: returns the error to raise for a rank whose stream has ended. By default that is the error
+                given to `fail`, which is awaited for up to 30 s.
+            patient: keep trying to open a stream to a member that makes its mesh long after the others; the
+                caller limits the wait.
         """
         self.epoch = epoch
         self._rank = rank
@@ -83,7 +91,7 @@ class Mesh:
         self._on_violation = on_violation
         self._why = self._reason if why is None else why
         self._patient = patient
-        self._left: set[int] = set()  # the ranks that have said that nothing more comes
+        self._left: set[int] = set()  # ranks that have sent their last message
         self._ended: asyncio.Future[DuetError] = asyncio.get_running_loop().create_future()
         self._streams: dict[int, asyncio.Future[Stream]] = {}
         self._opening: list[asyncio.Task[None]] = []
@@ -118,7 +126,7 @@ class Mesh:
             )
         try:
             stream = await self._stream(to)
-            # no wait between the number and the call: they stay in the same order
+            # nothing is awaited between taking the number and sending, so numbers stay in order
             prefix = _PREFIX.pack(self.epoch, self._rank, self._sent[to])
             self._sent[to] += 1
             sending = asyncio.ensure_future(stream.send(prefix + head, body))
@@ -130,7 +138,7 @@ class Mesh:
                 await asyncio.wait([sending], timeout=_FINISH_S)
                 if not sending.done():
                     sending.cancel()
-                    stream.close("a message was cancelled")  # the next number would not be the one due
+                    stream.close("a message was cancelled")  # else its number would be missing
                 await asyncio.gather(sending, return_exceptions=True)
                 raise
         except (StreamClosed, LinkClosed, PathUnavailable) as error:
@@ -139,11 +147,11 @@ class Mesh:
     async def receive(self, of: int) -> Message:
         """See `Transport`."""
         while (message := await self._next(of)) is None:
-            pass  # it leaves; its stream ends when all others have heard so
+            pass  # it leaves; its stream ends when all others have received that
         return message
 
     async def wait_open(self) -> None:
-        """Until there is a stream to every other member. Raises as `receive`."""
+        """Wait until there is a stream to every other member. Raises as `receive`."""
         for other in self._streams:
             try:
                 await self._stream(other)
@@ -151,10 +159,10 @@ class Mesh:
                 raise await self._why(other, error) from None
 
     async def leave(self) -> None:
-        """Say that nothing more comes from here, and return when all others have said so or are gone.
+        """Send the last message to all, and return when every other member has sent its own or is gone.
 
-        What they send until then is dropped. Nothing else may be receiving. Who stays keeps this waiting, so
-        the caller sets a limit.
+        Messages that arrive until then are dropped, so nothing else may be receiving. A member that does not
+        leave keeps this waiting: the caller sets a limit.
         """
 
         async def part_from(other: int) -> None:
@@ -167,7 +175,7 @@ class Mesh:
         await asyncio.gather(*(part_from(other) for other in self._streams))
 
     def fail(self, error: DuetError) -> None:
-        """The epoch is over: what waits, and every later call, raises this error. The first one counts."""
+        """End the epoch: waiting and later calls raise this error. Only the first call has an effect."""
         if not self._ended.done():
             self._ended.set_result(error)
             for other, link in enumerate(self._links):
@@ -178,7 +186,7 @@ class Mesh:
             for found in self._streams.values():
                 if not found.done():
                     found.set_exception(reraise(error))
-                    found.exception()  # it may be that nobody asks
+                    found.exception()  # marks it as retrieved, since it may never be awaited
                 elif found.exception() is None:
                     found.result().close(f"epoch {self.epoch} is over")
 
@@ -197,7 +205,7 @@ class Mesh:
     def _has_left(self, sending: asyncio.Task[None]) -> None:
         self._sending.discard(sending)
         if not sending.cancelled():
-            sending.exception()  # whoever sent this may have been cancelled twice, and asks no more
+            sending.exception()  # marks it as retrieved: a caller that was cancelled twice does not ask
 
     async def _open(self, other: int, link: LinkWithStreams) -> None:
         found = self._streams[other]
@@ -230,7 +238,7 @@ class Mesh:
         return take
 
     async def _next(self, of: int) -> Message | None:
-        """The next message of that member; None where it says that it leaves."""
+        """Return the next message of that member, or None for its last one."""
         try:
             message = await (await self._stream(of)).receive()
         except (StreamClosed, LinkClosed, PathUnavailable) as error:
@@ -242,7 +250,7 @@ class Mesh:
             raise
 
     async def _reason(self, of: int, error: DuetError) -> DuetError:
-        """The reason that ended the epoch, which is about to be known where a stream has ended."""
+        """Wait for the error given to `fail`, at most `_TELL_S`; then return the stream's own error."""
         try:
             async with asyncio.timeout(_TELL_S):
                 return reraise(await asyncio.shield(self._ended))
@@ -274,5 +282,5 @@ class Mesh:
                 "out of order"
             )
         self._received[of] += 1
-        # what came in one Arrow buffer has another format, which no other view takes
+        # a body that came in one Arrow buffer has another format, which cannot be copied into a byte view
         return Message(head[_PREFIX.size :], body.cast("B"))

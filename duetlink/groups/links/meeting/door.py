@@ -1,4 +1,4 @@
-"""The door of a group: one code, and seats at the signaling server for those who may come."""
+"""The door of a group: one session code, and mailboxes at the signaling server for newcomers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from duetlink.net.link.link import Link
 from duetlink.net.signaling import Mailbox, SessionCode, SignalingServer, WebSocketMailbox
 from duetlink.net.signaling.base import Mood
 
-# between two tries to open a seat, where the server does not answer or somebody left a seat without a guess
+# Pause before a seat is opened again, after the server did not answer or a newcomer gave up without a guess.
 _PAUSE_FIRST_S = 0.25
 _PAUSE_LAST_S = 15.0
 
 
 class Door:
-    """Open from `open` or `take_over` until `shut`. Belongs to the loop thread.
+    """The open seats of a group, from `open` or `take_over` until `shut`. Used on the loop thread.
 
-    One seat at least is kept open, so that whoever comes to a full group hears from it that it is full.
+    At least one seat is always open, so that a newcomer to a full group is told that it is full.
     """
 
     def __init__(
@@ -32,10 +32,16 @@ class Door:
         on_burnt: Callable[[WrongCode], None],
         on_failed: Callable[[DuetError], None],
     ) -> None:
-        """`room` says how many may come, those included who are about to; `renews` whether the code is to
-        live longer than a seat waits: it is that of a group that has begun. `on_link` is told of each link to
-        somebody who knew the code; `on_burnt` that somebody did not, which shuts the door; `on_failed` that
-        somebody who knew it could not be linked, or that the time of a seat is over.
+        """Construct a closed door.
+
+        Args:
+            wiring: makes the links.
+            room: returns how many more members the group has room for, before those are subtracted whose
+                link is being made.
+            renews: returns True if seats that expire are opened again, because the group has begun.
+            on_link: called with each new link to a newcomer that knew the code.
+            on_burnt: called after a wrong guess, which closes the door.
+            on_failed: called if the link to a newcomer that knew the code failed, or a seat expired.
         """
         self._wiring = wiring
         self._room = room
@@ -43,15 +49,18 @@ class Door:
         self._on_link = on_link
         self._on_burnt = on_burnt
         self._on_failed = on_failed
-        self._waiting: set[asyncio.Task[None]] = set()  # for somebody who knows the code
-        self._linking: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Task[None]] = set()  # wait for a newcomer that knows the code
+        self._linking: set[asyncio.Task[None]] = set()  # make the link to one that does
         self._code: SessionCode | None = None
         self._url = ""
-        self.hall = b""  # opens more seats
+        self.hall = b""  # key that opens more mailboxes
         self.is_open = False
 
     async def open(self, server: SignalingServer, seats: int, lifetime_s: float) -> SessionCode:
-        """Take the seats; returns the code. Raises SignalingUnavailable, SignalingRefused."""
+        """Claim `seats` mailboxes at the server, and return the code.
+
+        `lifetime_s` is how long the code is valid. Raises SignalingUnavailable, SignalingRefused.
+        """
         mailboxes, nameplate = await WebSocketMailbox.claim_seats(server.url, seats, lifetime_s)
         self._code = SessionCode.generate(nameplate, server.in_code)
         self._url, self.hall = server.url, mailboxes[0].hall
@@ -61,23 +70,23 @@ class Door:
         return self._code
 
     def take_over(self, url: str, code: SessionCode, hall: bytes) -> None:
-        """Open seats under a code that another member had the door of."""
+        """Open seats under a code whose door another member had opened."""
         self._code, self._url, self.hall = code, url, hall
         self.is_open = True
         self._refill()
 
     @property
     def coming(self) -> int:
-        """How many seats wait for somebody, or for the link to somebody who knew the code."""
+        """The number of open seats, including those at which a link is being made."""
         return len(self._waiting) + len(self._linking)
 
     async def shut(self) -> None:
-        """Nobody comes any more but those who have shown that they know the code. Safe to call twice."""
+        """Close all seats but those whose newcomer has proved that it knows the code. Safe to call twice."""
         self.is_open, self.hall = False, b""
         await self._leave()
 
     async def close(self) -> None:
-        """Turn everybody away; another member may take the door over. Safe to call twice."""
+        """Close all seats; another member may then take over the door. Safe to call twice."""
         self.is_open = False
         linking = list(self._linking)
         for task in linking:
@@ -91,7 +100,7 @@ class Door:
         await asyncio.gather(*waiting, return_exceptions=True)
 
     def _burn(self) -> None:
-        """A wrong guess. Those of whoever tries several seats at once must not be looked at any more."""
+        """Close all seats after a wrong guess, so that guesses made at several seats at once do not count."""
         self.is_open, self.hall = False, b""
         current = asyncio.current_task()
         for task in self._waiting:
@@ -101,7 +110,7 @@ class Door:
     # -- seats -----------------------------------------------------------------------------------------------
 
     def refill(self) -> None:
-        """As many seats as somebody may come to, if the door is open."""
+        """Open as many seats as the group has room for, if the door is open."""
         if self.is_open:
             self._refill()
 
@@ -117,7 +126,7 @@ class Door:
         assert task is not None
         assert code is not None
         guarded: Mailbox | None = None
-        again_s: float | None = _PAUSE_FIRST_S  # until another seat is opened in this one's place
+        again_s: float | None = _PAUSE_FIRST_S  # pause before another seat is opened instead of this one
 
         def known() -> None:
             self._waiting.discard(task)
@@ -132,21 +141,21 @@ class Door:
         except WrongCode:
             self._on_burnt(
                 WrongCode(
-                    f"somebody tried a wrong code for {code.nameplate}, or altered a message on the way; the "
-                    "seats that were left are burnt. Who is in stays: go on with them by close_doors(), or "
-                    "launch anew"
+                    f"a newcomer tried a wrong code for {code.nameplate}, or a message was altered on the "
+                    "way; the seats that were left are burnt, so the code is no longer valid. Members that "
+                    "are in stay: begin with them by close_doors(), or launch a new group"
                 )
             )
         except GroupFull:
             again_s = 0.0
         except (DuetError, TimeoutError) as error:
-            is_over = isinstance(error, PairingTimeout) and task in self._waiting  # the time of its seat
+            is_over = isinstance(error, PairingTimeout) and task in self._waiting  # its seat has expired
             if is_over and (mailbox is None or not self._renews()):
                 self.is_open = False
             self._left(task, again_s)
             self._on_failed(error if isinstance(error, DuetError) else DuetError("a newcomer was too slow"))
         else:
-            again_s = None  # another one was opened when this one was taken
+            again_s = None  # `known` has opened another seat already
             self._left(task, again_s)
             self._on_link(link)
         finally:
@@ -156,14 +165,16 @@ class Door:
                     await guarded.close()
 
     async def _claim(self, pause_s: float) -> WebSocketMailbox:
-        """One more seat; tries until there is one. Raises PairingTimeout: there will be none."""
+        """Claim one more mailbox; tries until the server gives one. Raises PairingTimeout if the code
+        expired.
+        """
         while True:
             await asyncio.sleep(pause_s)
             try:
                 return await WebSocketMailbox.claim_seat(self._url, self.hall)
             except UnknownCode:
-                raise PairingTimeout("the time of the code is over") from None
-            except DuetError:  # out of reach, or it has not noticed that somebody's seats are free
+                raise PairingTimeout("the session code has expired") from None
+            except DuetError:  # the server is out of reach, or has not noticed yet that seats are free
                 pause_s = min(max(2 * pause_s, _PAUSE_FIRST_S), _PAUSE_LAST_S)
 
     @property
@@ -180,9 +191,7 @@ class Door:
 
 
 class _Seat(Mailbox):
-    """A mailbox that reports a wrong guess before anything else can happen, and says when nobody is to come
-    any more.
-    """
+    """A mailbox that reports a wrong guess at once, and is closed as "lonely" when the door is shut."""
 
     def __init__(self, mailbox: Mailbox, on_wrong: Callable[[], None], is_shut: Callable[[], bool]) -> None:
         self._mailbox = mailbox

@@ -1,4 +1,4 @@
-"""How a newcomer comes to whoever lets it in under a code: again, where that may help."""
+"""Connects a newcomer to the host by the session code, and retries where that may help."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from duetlink.net.link.link import Link
 from duetlink.net.signaling import SessionCode, WebSocketMailbox, configured, live_servers
 from duetlink.settings import Settings
 
-# Time for a group to find out that its host is gone, and for another member to take over.
+# Time for a group to notice that its host is lost, and for another member to take over.
 _UNATTENDED_S = 45.0
 _PAUSE_S = 1.0
 
 
 async def knock(wiring: Wiring, code: SessionCode) -> tuple[Link, str]:
-    """A link to the host of the group, and the address of the signaling server. Tries once more where
-    pairing was too slow or broke, as it does on a machine that is busy with other newcomers.
+    """Return a link to the host of the group, and the address of the signaling server.
+
+    Tries a second time if pairing was too slow or broke, as happens on a machine that is busy with other
+    newcomers.
 
     Raises:
-        CodeUnattended: nobody waited under the code for 45 s. Else as `Wiring.join`.
-        SignalingUnavailable: there is no server, or nothing says which one it is.
+        CodeUnattended: no host waited under the code for 45 s.
+        SignalingUnavailable: no server is running, or it is not clear which one to use.
+        DuetError: as `Wiring.join`.
     """
     try:
         return await _once(wiring, code)
@@ -58,6 +61,6 @@ async def _mailbox(code: SessionCode, settings: Settings) -> WebSocketMailbox:
     if len(servers) != 1:
         raise SignalingUnavailable(
             f"{len(servers)} signaling servers run on this machine, and none is configured: use the whole "
-            "code, with its @host:port, or set DUETLINK_SIGNALING to the server that whoever opened it uses"
+            "code, with its @host:port, or set DUETLINK_SIGNALING to the server of the member that opened it"
         )
     return await WebSocketMailbox.join(servers[0].url, code.nameplate)

@@ -1,4 +1,4 @@
-"""Links of a member: from a code with the host, and from the pair's key with everybody else."""
+"""Makes the links of a member: to the host by the session code, to other members by the key of the pair."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from duetlink.settings import Settings
 
 _PAUSE_FIRST_S = 0.25
 _PAUSE_LAST_S = 4.0
-# A newcomer makes so many links at once. Each costs both sides up to 0.1 s of a CPU; where many come at once
-# to a busy machine, few links that are soon made are better than many that all take longer than their limits.
+# Links that a newcomer makes at the same time. Each costs both sides up to 0.1 s of a CPU. When many
+# newcomers come to a busy machine, a few links that are made quickly are better than many that all run into
+# timeouts.
 _MOST_AT_ONCE = 4
 
 
 class Wiring:
-    """Makes links, not started yet, on one endpoint. Methods belong to the loop thread."""
+    """Makes links on one endpoint; the caller starts them. Methods are called on the loop thread."""
 
     def __init__(self, settings: Settings, endpoint: Endpoint, hello: SignalingHello) -> None:
         self.settings = settings
@@ -50,12 +51,15 @@ class Wiring:
         on_known: Callable[[], None],
         has_room: Callable[[], bool],
     ) -> Link:
-        """Wait at a seat for somebody who knows the code; `on_known` is called when somebody has shown that,
-        if there is room for one more.
+        """Wait at a mailbox for a newcomer that knows the code, and return the link to it.
+
+        `on_known` is called as soon as the newcomer has proved that it knows the code, if there is room.
 
         Raises:
-            WrongCode: somebody did not. IncompatiblePeer: they want a duet. GroupFull: there is no room,
-            which they are told. Else as `pair_owner` and `Link.connect`.
+            WrongCode: the newcomer used a wrong code.
+            IncompatiblePeer: the newcomer wants to join a duet.
+            GroupFull: there is no room; the newcomer gets the same error.
+            DuetError: as `pair_owner` and `Link.connect`.
         """
         made: list[Introducing] = []
         stranger = is_full = False
@@ -63,7 +67,7 @@ class Wiring:
         async def answer(hello: SignalingHello, offer: bytes) -> bytes:
             nonlocal stranger, is_full
             if GROUP not in hello.features:
-                stranger = True  # finds the same in our hello
+                stranger = True  # the newcomer sees from our hello that this is a group
                 return b""
             if not has_room():
                 is_full = True
@@ -90,7 +94,9 @@ class Wiring:
             raise
 
     async def join(self, mailbox: WebSocketMailbox, code: SessionCode) -> Link:
-        """Prove to the host that this side knows the code. Raises GroupFull, and as `pair_scientist`."""
+        """Pair with the host by the code, and return the link to it. Raises GroupFull, and as
+        `pair_scientist`.
+        """
         made: list[Introducing] = []
 
         async def offer() -> bytes:
@@ -113,8 +119,9 @@ class Wiring:
             raise
 
     async def meet(self, key: SessionKey, url: str) -> Link:
-        """Meet the other member of a pair at the signaling server; tries until it is cancelled. The one that
-        came later makes a few links at a time; the one that was there before it waits for it at the server.
+        """Make the link of a pair by way of the signaling server; tries until it is cancelled.
+
+        The later member of the pair makes at most four links at a time. The earlier one waits at the server.
         """
         if key.role is Role.SCIENTIST:
             async with self._making:
