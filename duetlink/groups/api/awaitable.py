@@ -1,4 +1,4 @@
-"""A group's operations for whoever has an event loop of their own."""
+"""A group's operations as awaitables, for `async` code that runs in an event loop of its own."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class AwaitableGroup:
     def _begin(self, name: str, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         try:
             asyncio.get_running_loop()
-        except RuntimeError:  # nobody could wait for what would begin here
+        except RuntimeError:  # the operation would begin, and nothing could await it
             raise LocalProtocolError(f"no event loop runs here to await it: call group.{name}") from None
         own = getattr(self._operations, name, None) or functools.partial(self._operations.run, name)
         return asyncio.wrap_future(self._thread.submit(own(Call(here()), *args, **kwargs)))

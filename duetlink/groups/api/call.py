@@ -1,4 +1,4 @@
-"""One call of an operation at this member: where it was made, since when it runs, and how far it is."""
+"""One call of an operation at this member, and its progress bar."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from duetlink.groups.lifecycle.status import OperationStatus
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """Written on the loop thread, but for its making; any thread may read."""
+    """One operation under way. Constructed on any thread, written on the loop thread, read on any thread."""
 
     place: str  # "cell 3:12"
     name: str = ""
-    codec: str = ""  # that an all_reduce was called with
+    codec: str = ""  # the `codec` argument of an all_reduce
     began_s: float = field(default_factory=time.monotonic)
-    moved: tuple[int, int] | None = None  # of a message from one to one: bytes done, of how many
+    moved: tuple[int, int] | None = None  # for `send` and `recv`: bytes moved so far, bytes in total
 
     def note(self, done_bytes: int, total_bytes: int) -> None:
-        """So much of a message has moved."""
+        """Note the progress of a `send` or `recv`."""
         self.moved = done_bytes, total_bytes
 
     def __str__(self) -> str:
@@ -33,15 +33,15 @@ class Call:
 
 
 class ProgressBar:
-    """Draws one call that takes long. Use on the thread that waits: output belongs to its cell."""
+    """The progress bar of one call. Used on the thread that waits, so that output appears in its cell."""
 
     def __init__(self, names: Callable[[], Sequence[str]]) -> None:
-        """`names` gives the members' by rank."""
+        """`names` returns the members' names by rank."""
         self._names = names
         self._bar: Any = None
 
     def show(self, status: OperationStatus | None) -> None:
-        """Draw it as it is now; nothing before it takes long."""
+        """Draw the progress; does nothing before the call has taken a second."""
         if status is None or (self._bar is None and status.elapsed_s < screen.delay_s()):
             return
         if self._bar is None:

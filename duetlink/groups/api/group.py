@@ -1,4 +1,4 @@
-"""A group as a person holds it: the synchronous face of what runs on the loop thread."""
+"""`Group`, the object that users hold: blocking methods over the group's life on the loop thread."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from duetlink.panel import Panel, make_panel
 
 
 class Group(BlockingOperations):
-    """Notebooks that met by one code. `duetlink.group()` makes one.
+    """A group of notebooks that met by one code. `duetlink.group()` makes one.
 
     All members call the same operations in the same order; each gives its own value and waits for the
-    others. Calling one gives the others what it takes: that is the consent, and the audit log says what it
-    was. Values are NumPy arrays, torch tensors, Arrow arrays of numbers, numbers, and dicts and lists of
-    those. Operations can be interrupted, take `timeout_s`, and leave what was given as it was where they
-    fail. `group.awaitable` has the same operations for `await`.
+    others. By calling an operation, a user consents to sending the value that it takes; the audit log records
+    it. Values are NumPy arrays, torch tensors, Arrow arrays of numbers, numbers, and dicts and lists of
+    those. Operations can be interrupted, take `timeout_s`, and leave their arguments unchanged if they fail.
+    `group.awaitable` has the same operations for `await`.
     """
 
     def __init__(
@@ -51,28 +51,28 @@ class Group(BlockingOperations):
         only: Sequence[str] | None,
         come_again: Callable[[str], Group],
     ) -> None:
-        """`come_again` joins by a code, with what this member's group was made with."""
+        """`come_again` joins by a code, with the settings of this group."""
         super().__init__(life, thread, Operations(life, records, only))
         self._exit = way_out
         self._come_again = come_again
         self._records = records
         self._ports = GroupPorts(life, records)
         self._ports.begin()
-        self._posts: dict[int, int] = {}  # how many were opened in this epoch
+        self._posts: dict[int, int] = {}  # by epoch, the number of posts opened in it
         self._panel: Panel | None = None
         self._exit_plan = ExitPlan(thread, self._close_with_process, lambda: way_out.cut(KERNEL_ENDED))
         open_here.add(self._exit_plan)
 
-    # -- how it stands ---------------------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------------------
 
     @property
     def code(self) -> str | None:
-        """The session code, for all who may come; whoever is in may pass it on."""
+        """The session code by which others join; every member may pass it on."""
         return self._life.code
 
     @property
     def state(self) -> str:
-        """`waiting` for members, `ready`, `changing` to the next epoch, or `closed: ` and why."""
+        """`waiting` for members, `ready`, `changing` to the next epoch, or `closed: ` and the reason."""
         life = self._life
         if life.why_closed is not None:
             return f"closed: {life.why_closed}"
@@ -83,40 +83,44 @@ class Group(BlockingOperations):
 
     @property
     def epoch(self) -> int:
-        """How often the members have changed; 0 before the group has begun."""
+        """The number of the current epoch, which counts changes of the members; 0 before the group begins."""
         return self._life.standing.epoch.number if self._life.is_ready and self._life.standing else 0
 
     @property
     def rank(self) -> int | None:
-        """This member's number in this epoch, 0 to size - 1; None before it is in one."""
+        """This member's rank in the current epoch, 0 to size - 1; None before it is in one."""
         now = self._life.standing
         return now.epoch.members.index(now.me) if self._life.is_ready and now is not None else None
 
     @property
     def size(self) -> int:
-        """How many members this epoch has; 0 before the group has begun."""
+        """The number of members in the current epoch; 0 before the group begins."""
         now = self._life.standing
         return len(now.epoch.members) if self._life.is_ready and now is not None else 0
 
     @property
     def on_loss(self) -> str:
-        """What the loss of a member does to an operation: "raise", or "continue" to try it again."""
+        """The effect of a loss on an operation: "raise" PeerLost, or "continue" by repeating it."""
         return self._life.running.on_loss
 
     @property
     def verifier(self) -> str | None:
-        """Three words, the same for all who were told of the same members; compare them aloud. They change
-        when somebody new has come, not when somebody goes. None before this member has its seat.
+        """Three words to compare aloud. They are equal at members that were given the same names and keys.
+
+        They change when a new member joins, not when one leaves. None before this member has its seat.
         """
         return self._life.roster.verifier() if len(self._life.roster) and self._life.standing else None
 
     @property
     def members(self) -> Members:
-        """Everybody by rank, then those who wait for the next epoch; with the path in use to each."""
+        """All members by rank, then newcomers that wait for the next epoch, with the path in use to each."""
         return watching.everybody(self._life)
 
     def status(self) -> GroupStatus:
-        """The group at this moment, as plain data: members, links, what runs, who is slow. Sends nothing."""
+        """Return the state of the group as plain data: members, links, the operation that runs, departures.
+
+        Sends no messages.
+        """
         life, calls = self._life, list(self._operations.calls)
         return GroupStatus(
             self.state,
@@ -133,18 +137,18 @@ class Group(BlockingOperations):
         )
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called whenever members, links or the epoch change; returns what ends that.
+        """Call `callback` whenever members, links or the epoch change; returns a function that ends that.
 
-        It is called on duetlink's own thread: it may take note, and must not wait or call operations. How far
-        an operation is, `status` tells.
+        The callback runs on duetlink's loop thread: it must not block or call operations. For the progress of
+        an operation, poll `status`.
         """
         return self._life.sink.watch(callback)
 
     def panel(self) -> None:
-        """Show the live panel of this group below the cell: members, everybody's links, what runs, who is
-        slow. The last line `group` does the same.
+        """Show the live panel of this group below the cell: members, links, and the operation that runs.
 
-        Raises PanelUnavailable: it cannot be drawn here.
+        A cell that ends with the line `group` does the same. Raises PanelUnavailable if the panel cannot be
+        drawn here.
         """
         if self._panel is None:
             self._panel = make_panel(self)
@@ -157,23 +161,26 @@ class Group(BlockingOperations):
             print(f"{self!r}\n{self.members!r}")
 
     def wait_ready(self, timeout_s: float | None = None) -> Group:
-        """Return this group once everybody is there and it has begun.
+        """Wait until all expected members have joined and the group has begun; returns this group.
 
         Raises:
-            PairingTimeout: not within `timeout_s`; the code stays valid. Or it expired before all had come.
-            WrongCode: somebody tried a wrong code, and the seats that were left are burnt.
-            DuetError: the group has closed, as `state` says.
+            PairingTimeout: `timeout_s` has passed (the code stays valid), or the code expired before all had
+                joined.
+            WrongCode: a wrong code was tried, and the code is no longer valid.
+            DuetError: the group has closed; `state` has the reason.
         """
-        but = "and the group has not begun: wait again, or let whoever opened it begin by close_doors()"
+        but = "and the group has not begun: wait again, or let the member that opened it call close_doors()"
         self._wait_members(self._life.wait_ready, timeout_s, but)
         return self
 
     def wait_members(self, count: int, timeout_s: float | None = None) -> Group:
-        """Return this group once so many are there, this one and those who wait for the next epoch included.
+        """Wait until `count` members are present; returns this group.
+
+        This member and newcomers that wait for the next epoch are counted.
 
         Raises:
-            PairingTimeout: not within `timeout_s`.
-            DuetError: the group has closed, as `state` says.
+            PairingTimeout: `timeout_s` has passed.
+            DuetError: the group has closed; `state` has the reason.
         """
 
         async def wait() -> None:
@@ -186,11 +193,11 @@ class Group(BlockingOperations):
 
     @property
     def _there(self) -> int:
-        """How many members there are."""
+        """The number of members that are present, newcomers included."""
         return len([each for each in self.members if each.state not in ("connecting", "lost")])
 
     def _wait_members(self, wait: Callable[[], Awaitable[None]], timeout_s: float | None, but: str) -> None:
-        """Wait, and say how many members are there where it takes long, or too long."""
+        """Wait with a line that counts the members; after `timeout_s`, raise PairingTimeout with `but`."""
 
         async def within() -> None:
             try:
@@ -212,8 +219,10 @@ class Group(BlockingOperations):
             self._thread.run(within(), on_wait=show)
 
     def close_doors(self) -> None:
-        """Take nobody in any more, and begin with those who are there. For whoever lets newcomers in: that is
-        who opened the group, and when they have gone, rank 0; elsewhere it does nothing.
+        """Let no more newcomers in, and begin with the members that have joined.
+
+        It has an effect only at the host: the member that opened the group, and after that one has gone, rank
+        0.
         """
 
         async def close_doors() -> None:
@@ -222,10 +231,10 @@ class Group(BlockingOperations):
         self._thread.run(close_doors())
 
     def explain(self, operation: str, size_bytes: int, *, density: float | None = None) -> Explanation:
-        """How that operation would run on an array of that size, and why. Sends nothing.
+        """Explain how an operation would run on an array of that size, and why. Sends no messages.
 
-        `density` is the share of items that are not zero at some member: for an all-reduce of float32, it
-        also says what each way takes among which `codec="auto"` chooses.
+        `density` is the share of items that are not zero on any member. With it, the explanation of an
+        all-reduce of float32 also predicts the time of each codec that `codec="auto"` considers.
         """
 
         async def explain(collectives: Collectives) -> Explanation:
@@ -235,7 +244,7 @@ class Group(BlockingOperations):
 
     @property
     def sums(self) -> list[SumReport]:
-        """How the last sums of this epoch with a codec of sums were made, 64 at most, the newest last."""
+        """Reports on the sums with a codec in this epoch: at most the last 64, the newest last."""
 
         async def sums(collectives: Collectives) -> list[SumReport]:
             return list(collectives.sums)
@@ -243,9 +252,10 @@ class Group(BlockingOperations):
         return self._thread.run(self._life.running.operate(sums, counts=False))
 
     def post(self, over: str = "datagrams") -> GroupPost:
-        """Datagrams to and from single members of this epoch, whoever of them goes later: what
-        `duetlink.learning.Gossip` is made with. One at a time; all members open theirs. The audit log says
-        how much was sent, when it is closed.
+        """Open datagrams to and from single members of this epoch, as `duetlink.learning.Gossip` needs them.
+
+        All members open theirs; a member has one open at a time. It stays open when members go. When it is
+        closed, the audit log records how many bytes were sent.
 
         Raises:
             SettingError: `over` is neither "datagrams" nor "streams".
@@ -263,37 +273,38 @@ class Group(BlockingOperations):
         async def closed(sent_bytes: int) -> None:
             await self._operations.note("gossip", None, size_bytes=sent_bytes)
 
-        # whoever opens another one in the same epoch does not take what is on its way for the last one
+        # a second post of the same epoch must not receive datagrams that were sent to the first one
         serial = self._posts.get(now.epoch.number, 0)
         self._posts = {now.epoch.number: serial + 1}
         number = (now.epoch.number << 8 | serial & 0xFF) & 0xFFFFFFFF
         return GroupPost(self._thread, now.epoch.members.index(now.me), number, links, over, closed)
 
     def rejoin(self) -> Group:
-        """Come into the group again that this member is out of (`GroupOver`): as a newcomer, with another
-        rank, from the next `group.admit()` or `group.average()` of the others on. Closes this group, and
-        returns the one to go on with.
+        """Join the group again after a `GroupOver`, and return the new `Group`; closes this one.
+
+        This member joins as a newcomer, with another rank, at the next `group.admit()` or `group.average()`
+        of the others.
 
         Raises:
-            GroupError: this member is in its group, or has closed it.
-            PairingError: nobody lets anybody in under the code any more, or what `duetlink.group` raises.
+            GroupError: this member is still in its group, or has closed it.
+            PairingError: the code is no longer in use; or as `duetlink.group`.
         """
         life = self._life
         if not isinstance(life.why_closed, GroupOver) or life.code is None:
-            raise GroupError(f"only a member that is out of its group comes in again; this one: {self.state}")
+            raise GroupError(f"only a member that is out of its group can rejoin; this one is {self.state!r}")
         again = self._come_again(life.code)
-        # the server in this kernel, if it has one, goes on as long as the code is in use here
+        # a signaling server in this kernel goes on as long as the code is in use here
         again._exit.at_end, self._exit.at_end = self._exit.at_end, None
         self.close()
         return again
 
     def close(self, reason: str = "") -> None:
-        """Leave: the others are told, and go on. Safe to call twice."""
+        """Leave the group; the other members are notified and go on. Safe to call twice."""
         if self._thread.stopped:
             return
         try:
             self._thread.run(self._close(reason))
-        except BaseException:  # a person who interrupts this waits for nobody
+        except BaseException:  # a user who interrupts this does not want to wait for other members
             self._thread.loop.call_soon_threadsafe(self._exit.cut, reason or LEFT)
             raise
         finally:
@@ -305,7 +316,7 @@ class Group(BlockingOperations):
             await self._ports.close()
             await self._exit.close(reason, serving_s=serving_s)
         finally:  # also where the interpreter ends and something above hangs
-            with contextlib.suppress(AuditUnavailable):  # nothing leaves any more, the person wanted the end
+            with contextlib.suppress(AuditUnavailable):  # nothing is sent any more, so no entry is needed
                 await self._records.closed(str(self._life.why_closed))
 
     async def _close_with_process(self, limit_s: float) -> None:
@@ -328,18 +339,20 @@ class Group(BlockingOperations):
     def share_port(
         self, port: int, name: str, *, to: Sequence[int | str] | None = None, host: str = "127.0.0.1"
     ) -> GroupPort:
-        """Let members connect to the TCP service at `host`:`port`, and to no other: `group.open_port(name,
-        of=…)` at theirs is a port that leads to it. Connections are encrypted and authenticated by the link,
-        go by its best path, and each is in the audit log of both, with the bytes each way.
+        """Let members connect to the TCP service at `host`:`port`, and to no other.
+
+        They call `group.open_port(name, of=…)`, which gives them a local port that leads to the service.
+        Connections are encrypted and authenticated by the link and use its best path. Each one is in the
+        audit log of both members, with the bytes in each direction.
 
         Args:
-            port, host: of the service.
-            name: by which the others open it.
-            to: the ranks or names of those who may; by default everybody who is or comes in.
+            port, host: address of the service, as this machine reaches it.
+            name: the name by which the others open it.
+            to: ranks or names of the members that may connect; by default all present and later members.
 
         Raises:
-            SettingError: no such port, name or member, or a port of this name is shared already.
-            AuditUnavailable: the audit log cannot be written; it is not shared.
+            SettingError: the port, name or member is invalid, or a port of this name is shared already.
+            AuditUnavailable: the audit log cannot be written; the service is then not shared.
         """
         seats = None if to is None else frozenset(self._ports.seat_of(member) for member in to)
         sharing = self._ports.share(checked_name(name), host, checked_port(port), seats)
@@ -347,16 +360,17 @@ class Group(BlockingOperations):
         return GroupPort(self._thread.run(sharing), self._ports, self._thread, whom)
 
     def open_port(self, name: str, of: int | str, *, port: int = 0) -> GroupPort:
-        """A port on this machine, 127.0.0.1, that leads to the service that a member shares as `name`.
+        """Open a port at 127.0.0.1 that leads to the service that another member shares as `name`.
 
         Args:
-            name: that the member has given it.
+            name: the name under which the member shares it.
             of: the member's rank or name.
-            port: the one to listen on, 0 for a free one.
+            port: the port to listen on, 0 for a free one.
 
         Raises:
-            PortUnavailable: that member shares no port of this name with this one, or `port` is not free.
-            SettingError: no such port, name or member. PeerLost, LinkClosed, CallTimeout: it does not answer.
+            PortUnavailable: the member shares no port of this name with this one, or `port` is not free.
+            SettingError: the port, name or member is invalid.
+            PeerLost, LinkClosed, CallTimeout: the member does not answer.
         """
         opening = self._ports.open(self._ports.seat_of(of), checked_name(name), checked_port(port, least=0))
         return GroupPort(self._thread.run(opening), self._ports, self._thread, f"of {of}")
@@ -365,25 +379,27 @@ class Group(BlockingOperations):
 
     @property
     def awaitable(self) -> AwaitableGroup:
-        """The same operations, each an awaitable of the running event loop."""
+        """The same operations as awaitables of the running event loop."""
         return AwaitableGroup(self._operations, self._thread)
 
     def rounds(
         self, part: Part, *, quorum: int | None = None, grace_s: float = 10.0, shows: str = "average"
     ) -> Rounds:
-        """Sums again and again that go on without those who pause, which `duetlink.learning.LocalSteps` uses.
+        """Return repeated sums that go on without members that pause; `duetlink.learning.LocalSteps` uses
+        them.
+
         All members make them; `Rounds.open` begins.
 
         Args:
-            part: what goes from round to round.
-            quorum: how many members have to give something for a round; a majority by default. Where fewer
-                are left, all of them.
-            grace_s: how long a round waits for the others once there is a quorum.
-            shows: which of the group's operations shows members as much as this: "average", "secure_sum", or
-                "all_gather".
+            part: defines what a round exchanges and what becomes of the result.
+            quorum: the number of members that have to give something in a round; by default a majority. If
+                fewer members are left, all of them.
+            grace_s: seconds that a round waits for the other members once there is a quorum.
+            shows: the operation that reveals as much to the members as a round does, and that `only=` has to
+                allow: "average", "secure_sum" or "all_gather".
 
         Raises:
-            SettingError: a value that cannot be.
+            SettingError: `quorum` or `grace_s` is invalid.
             OperationRefused: `only` does not allow that operation.
         """
         secure = shows == "secure_sum"

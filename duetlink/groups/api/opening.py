@@ -1,4 +1,4 @@
-"""Opens a group, or joins one: all but showing the code to a person."""
+"""Opens or joins a group; showing the code to the user is left to the caller."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def open_group(
     patience_s: float = 10.0,
     only: Sequence[str] | None = None,
 ) -> Group:
-    """As `duetlink.group`, which says what the arguments mean and what is raised."""
+    """Open a group, or join one if there is a code. Arguments and errors are those of `duetlink.group`."""
     if only is not None and not isinstance(only, str):
         only = tuple(only)
     return _opened(_AskedToJoin(code, settings, size, name, on_loss, patience_s, only))
@@ -78,22 +78,22 @@ class _AskedToJoin:
     only: Sequence[str] | None
 
     def check(self) -> SessionCode | None:
-        """The code, if there is one. Raises MalformedCode, SettingError."""
+        """Check the arguments, and return the parsed code or None. Raises MalformedCode, SettingError."""
         code, size, only = self.code, self.size, self.only
         if code is not None and not isinstance(code, str):
             raise MalformedCode(
                 f"a session code is a text, not {type(code).__name__}; for a size, say size={code!r}"
             )
         if code is not None and size is not None:
-            raise SettingError("size is for whoever opens the group; to join, give the code alone")
+            raise SettingError("size is for the member that opens the group; to join, give only the code")
         if size is not None and (not isinstance(size, SupportsIndex) or not 2 <= size <= MOST_MEMBERS):
             raise SettingError(f"a group has 2 to {MOST_MEMBERS} members, not {size!r}")
         if self.name is not None and not isinstance(self.name, str):
-            raise SettingError(f"name is what the others see of this member, a text and not {self.name!r}")
+            raise SettingError(f"name is a text by which the others see this member, not {self.name!r}")
         if self.on_loss not in ("raise", "continue"):
             raise SettingError(f"on_loss is 'raise' or 'continue', not {self.on_loss!r}")
         if not isinstance(self.patience_s, Real) or not self.patience_s >= 0:
-            raise SettingError(f"patience_s is a time, not {self.patience_s!r}")
+            raise SettingError(f"patience_s is a number of seconds, 0 or more, not {self.patience_s!r}")
         if isinstance(only, str):
             raise SettingError(f"only is a list of operations: only=({only!r},)")
         if unknown := set(only or ()) - set(_ONLY):
@@ -110,7 +110,8 @@ class _AskedToJoin:
         wiring = Wiring(settings, use.endpoint, hello)
         records = Records(settings)
         await records.opened("a group" if parsed is None else "joining a group")
-        is_hosting = parsed is None and configured(settings) is None  # the signaling server, in this kernel
+        # the signaling server then runs in this kernel
+        is_hosting = parsed is None and configured(settings) is None
         server = await use.hosting.begin(settings) if is_hosting else configured(settings)
         code = None if parsed is None else str(parsed)
         life = GroupLife(wiring, on_loss=self.on_loss, patience_s=self.patience_s, size=self.size, code=code)

@@ -1,4 +1,4 @@
-"""A group's operations on the loop thread: each is allowed here, written down, run, and ended in time."""
+"""A group's operations on the loop thread: checks that each is allowed, records it, and runs it in time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from duetlink.groups.secure import averages
 from duetlink.groups.secure.participants import Participants
 from duetlink.groups.secure.sums import SecureSum
 
-# those that are one operation of `Collectives`, by the same arguments
+# operations that are one method of `Collectives` or `PointToPoint` with the same arguments
 _PLAIN = (
     "all_gather",
     "all_to_all",
@@ -47,9 +47,9 @@ _PLAIN = (
     "send",
 )
 OPERATIONS = tuple(sorted((*_PLAIN, "admit", "all_reduce", "average", "sync")))
-_BY_ONE = ("recv", "send")  # which the other members do not call
+_BY_ONE = ("recv", "send")  # operations between two members, which the others do not call
 _REDUCTIONS = ("reduce", "reduce_scatter")
-_ROOT_GIVES = {"broadcast": True, "scatter": True, "gather": False}  # elsewhere all give
+_ROOT_GIVES = {"broadcast": True, "scatter": True, "gather": False}  # in other operations every member sends
 
 
 @functools.cache
@@ -58,7 +58,10 @@ def _signature(name: str) -> inspect.Signature:
 
 
 class Operations:
-    """What `Group` runs, with the same arguments. Loop thread only, but for `calls`."""
+    """The operations of `Group`, with the same arguments.
+
+    Used on the loop thread; other threads may read `calls`.
+    """
 
     def __init__(self, life: GroupLife, records: Records, only: Sequence[str] | None) -> None:
         self.calls: list[Call] = []  # under way, the oldest first
@@ -66,7 +69,7 @@ class Operations:
         self._records = records
         self._only = None if only is None else frozenset(only)
         self._beginning = asyncio.Lock()  # operations begin in the order of their calls
-        self._entered = -1  # the last epoch that the audit log knows of
+        self._entered = -1  # number of the last epoch that was written to the audit log
 
     async def admit(self, call: Call, *, timeout_s: float | None = None) -> None:
         async with self._timed(call, "admit", timeout_s):
@@ -83,7 +86,7 @@ class Operations:
         timeout_s: float | None = None,
     ) -> Any:
         self.check("average", "average", secure=options.secure)
-        averaging.state_of(value)  # a model that has no mean is refused before anything begins
+        averaging.state_of(value)  # raises for a model that has no mean, before anything begins
         sums = SecureSum()
         async with self._timed(call, "average", timeout_s):
             await self._in_order()
@@ -137,7 +140,10 @@ class Operations:
     async def run(
         self, name: str, call: Call, /, *args: Any, timeout_s: float | None = None, **kwargs: Any
     ) -> Any:
-        """That operation of `Collectives`, which says what its arguments mean."""
+        """Run the operation `name` of `Collectives` or `PointToPoint`, which document its arguments.
+
+        Raises SettingError for an invalid tag, OperationRefused if `only` does not allow the operation.
+        """
         given = _signature(name).bind(None, *args, **kwargs).arguments
         root, to = given.get("root", 0), given.get("to")
         if name in _BY_ONE:
@@ -146,7 +152,7 @@ class Operations:
         else:
             given["call"] = call.place
             call.codec = given.get("codec") or ""
-        if name != "barrier":  # which shows nothing
+        if name != "barrier":  # a barrier reveals nothing
             self.check(name, "sum" if name in _REDUCTIONS and given.get("op", "sum") in SUMS else name)
         value = given.get("value", given.get("values"))
         del given["self"]
@@ -154,7 +160,7 @@ class Operations:
             attempts = self._life.running.attempts(counts=name not in _BY_ONE)
             while True:
                 async with attempts as collectives:
-                    # nobody but the one member waits for a message, and it goes on waiting
+                    # if this fails, only the receiver waits for the message, and it goes on waiting
                     async with self._beginning if name in _BY_ONE else self._begun(collectives, call):
                         at_root = collectives.rank == root
                         gives = at_root == _ROOT_GIVES.get(name, at_root) and collectives.rank != to
@@ -163,13 +169,16 @@ class Operations:
                     return await getattr(collectives, name)(**given)
 
     async def _in_order(self) -> None:
-        """Until those that were called before have begun."""
+        """Wait until the operations that were called earlier have begun."""
         async with self._beginning:
             pass
 
     @contextlib.asynccontextmanager
     async def _timed(self, call: Call, name: str, timeout_s: float | None) -> AsyncIterator[None]:
-        """The call is under way in this block, for that long at most. Raises SettingError, CallTimeout."""
+        """List the call as under way in this block, for at most `timeout_s`.
+
+        Raises CallTimeout after that, SettingError if `timeout_s` is not a number.
+        """
         if timeout_s is not None and (not isinstance(timeout_s, Real) or math.isnan(timeout_s)):
             raise SettingError(f"timeout_s is {timeout_s!r}: a number of seconds, or None to wait for ever")
         timeout = asyncio.timeout(timeout_s)
@@ -189,8 +198,9 @@ class Operations:
 
     @contextlib.asynccontextmanager
     async def _begun(self, collectives: Collectives, call: Call) -> AsyncIterator[None]:
-        """What comes before the first message of a call, in the order of the calls. The others wait for that
-        message: they are told where it does not come.
+        """Enclose the preparation of a call, one call at a time and in their order.
+
+        If the preparation fails, the other members, which wait for the first message, are notified.
         """
         async with self._beginning:
             try:
@@ -200,8 +210,10 @@ class Operations:
                 raise
 
     def check(self, name: str, as_what: str, *, secure: bool = False) -> None:
-        """Raises OperationRefused: `only` does not allow what shows as much as that operation, or as a secure
-        sum, which shows less.
+        """Raise OperationRefused if `only` does not allow the operation `name`.
+
+        `as_what` is the entry of `only` that stands for operations that reveal as much. A `secure` operation
+        is also allowed by "secure_sum".
         """
         allowed = self._only is None or as_what in self._only or (secure and "secure_sum" in self._only)
         if self._only is not None and not allowed:
@@ -212,7 +224,10 @@ class Operations:
     async def note(
         self, name: str, value: Any, to: int | None = None, *, size_bytes: int | None = None
     ) -> None:
-        """Write down that this member gives `value`, to all or to that rank. Raises AuditUnavailable."""
+        """Record in the audit log that this member sends `value` to all members, or to rank `to`.
+
+        `size_bytes` replaces the size of the value. Raises AuditUnavailable, LinkClosed.
+        """
         life, now = self._life, self._life.standing
         if now is None:
             raise LinkClosed("the group is closed")
@@ -230,7 +245,9 @@ class Operations:
 
 
 def _told(error: BaseException) -> str:
-    """Why a call did not begin, for the other members: in no words that may hold what is this one's alone."""
+    """Return the reason for the other members why a call did not begin, without details of this member's
+    data.
+    """
     if isinstance(error, AuditUnavailable):
         return "its audit log cannot be written"
     if isinstance(error, asyncio.CancelledError):
@@ -239,6 +256,6 @@ def _told(error: BaseException) -> str:
 
 
 def _check_tag(tag: int) -> None:
-    """Tags below 0 are duetlink's own."""
+    """Raise SettingError unless the tag is a whole number from 0 to 2**63 - 1; negative ones are reserved."""
     if not isinstance(tag, SupportsIndex) or not 0 <= tag < 2**63:
         raise SettingError(f"tag is {tag!r}: a whole number from 0 to 2**63 - 1, the same at both members")

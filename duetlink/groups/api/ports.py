@@ -1,4 +1,4 @@
-"""TCP services that one member shares with others, as `duet.share_port` does with one."""
+"""TCP services that one member shares with other members, as `duet.share_port` does in a duet."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ from duetlink.net.ports.valve import Valve
 
 
 class GroupPorts:
-    """What this member shares, and what it has opened. Methods belong to the loop thread."""
+    """The services that this member shares, and the ports that it has opened. Used on the loop thread."""
 
     def __init__(self, life: GroupLife, records: Records) -> None:
         self._life = life
         self._records = records
         self._leaving = Valve()
         self._registry = PortRegistry(self._leaving)
-        self._guests: dict[PortOffer, frozenset[int] | None] = {}  # seats; None: whoever is in the group
+        # the seats that may connect to each service; None for all members
+        self._guests: dict[PortOffer, frozenset[int] | None] = {}
         self._listeners: list[PortListener] = []
         self._numbers = itertools.count()
         self._notes: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
-        """Serve all links, those that are there and those to come."""
+        """Serve connections over all present and later links."""
         self._life.links.serve(self._serve)
 
     async def share(self, name: str, host: str, port: int, seats: frozenset[int] | None) -> PortOffer:
-        """Offer a service to these seats. Raises SettingError, AuditUnavailable."""
+        """Offer a service to these seats, or to all members. Raises SettingError, AuditUnavailable."""
         offer = self._registry.add(name, host, port)
         self._guests[offer] = seats
         try:
@@ -48,14 +49,14 @@ class GroupPorts:
         return offer
 
     async def unshare(self, offer: PortOffer) -> None:
-        """Take it back and end its connections. Safe to call twice. Raises AuditUnavailable."""
+        """Withdraw a service and end its connections. Safe to call twice. Raises AuditUnavailable."""
         if not offer.closed:
             await self._registry.remove(offer)
             seats = self._guests.pop(offer, None)
             await self._records.port(offer.name, "removed", f"{offer.host}:{offer.port}", self._named(seats))
 
     async def open(self, seat: int, name: str, port: int) -> PortListener:
-        """Raises PeerLost, and as `PortListener.open`."""
+        """Open a local port to a service of that seat. Raises PeerLost, and as `PortListener.open`."""
         peer = self._life.peers.get(seat)
         if peer is None or peer.link is None:
             raise PeerLost(f"there is no link to {self._life.roster.entries[seat].name}")
@@ -65,7 +66,7 @@ class GroupPorts:
         return listener
 
     async def close(self) -> None:
-        """The group has ended here: end every connection, listen no more. Safe to call twice."""
+        """End all connections and close all ports. Safe to call twice."""
         for listener in self._listeners:
             await listener.close()
         for offer in self._registry.all():
@@ -73,7 +74,10 @@ class GroupPorts:
         await asyncio.gather(*self._notes, return_exceptions=True)
 
     def seat_of(self, member: int | str) -> int:
-        """The seat of another member, by rank or name. Any thread may ask. Raises SettingError."""
+        """Return the seat of another member, given its rank or name. May be called on any thread.
+
+        Raises SettingError if no other member, or more than one, fits.
+        """
         life, now = self._life, self._life.standing
         if now is not None:
             seats = [seat for seat, peer in sorted(life.peers.items()) if peer.link is not None]
@@ -83,7 +87,7 @@ class GroupPorts:
                 seats = [seat for seat in seats if life.roster.entries[seat].name == member]
             if len(seats) == 1:
                 return seats[0]
-        raise SettingError(f"there is no other member {member!r}, or several: see group.members")
+        raise SettingError(f"no other member is {member!r}, or several are: see group.members")
 
     # -- inside ----------------------------------------------------------------------------------------------
 
@@ -113,7 +117,7 @@ class GroupPorts:
 
 
 class _Watch:
-    """Of the connections with one member."""
+    """Passes the begin and end of connections with one member to `GroupPorts`."""
 
     def __init__(self, ports: GroupPorts, seat: int) -> None:
         self._ports = ports
@@ -127,8 +131,9 @@ class _Watch:
 
 
 class GroupPort(PortHandle):
-    """A service of this member that others may connect to, or a port here that leads to a member's service;
-    until `close`.
+    """A service that this member shares, or a local port that leads to another member's service.
+
+    It lasts until `close`.
     """
 
     def __init__(
@@ -141,16 +146,16 @@ class GroupPort(PortHandle):
 
     @property
     def host(self) -> str:
-        """Of a service, where it runs as this member reaches it; of an opened port always 127.0.0.1."""
+        """The host of a shared service, as this machine reaches it; 127.0.0.1 for an opened port."""
         return self._loop_side.host if isinstance(self._loop_side, PortOffer) else HOST
 
     @property
     def address(self) -> str:
-        """`127.0.0.1:43211`, to be given to a program."""
+        """Host and port, such as `127.0.0.1:43211`, for a program to connect to."""
         return f"{self.host}:{self.port}"
 
     def close(self) -> None:
-        """End the connections; share it, or listen, no more. Safe to call twice."""
+        """End the connections, and stop sharing or listening. Safe to call twice."""
         if self._thread.stopped:
             return
         if isinstance(self._loop_side, PortOffer):

@@ -1,7 +1,7 @@
-"""Datagrams to single members, beside the operations: nothing is promised of them, and nobody is waited for.
+"""Datagrams to single members, independent of operations: they may get lost, and no member is waited for.
 
-Whoever was in the epoch when it was opened keeps its rank here, also when members go and the group is in
-another epoch. What is sent to one that is gone is lost.
+Ranks are those of the epoch in which the post was opened, even after members have gone and the group is in
+another epoch. A datagram to a member that has gone is lost.
 """
 
 from __future__ import annotations
@@ -29,16 +29,20 @@ from duetlink.net.streams.stream import Stream
 
 _WAYS = ("datagrams", "streams")
 _PURPOSE = "group/post"
-_STREAM_BYTES = 32 * 1024  # of one message: large ones gain nothing, and a pause would lose more of them
-_MOST_QUEUED = 64  # of them to one member
+# The largest message on a stream: a larger one would gain nothing, and a pause would lose more bytes.
+_STREAM_BYTES = 32 * 1024
+_MOST_QUEUED = 64  # messages to one member
 _WINDOW_BYTES = 4 * 1024 * 1024
-_MOST_WAITING = 8192  # datagrams that nobody has received
-# Where there was no room for so long, there is no path: what is sent is lost, instead of tried again.
+_MOST_WAITING = 8192  # datagrams that wait for `receive`; older ones are dropped
+# If there was no room for this long, there is no path, and datagrams are dropped instead of returned.
 _STUCK_S = 0.2
 
 
 class GroupPost:
-    """Made by `group.post()`. `send` and `receive` are for one thread at a time, the others for any."""
+    """Datagrams between members; `group.post()` returns it.
+
+    `send` and `receive` may be used by one thread at a time each, the other methods by any thread.
+    """
 
     def __init__(
         self,
@@ -49,7 +53,10 @@ class GroupPost:
         over: str,
         on_closed: Callable[[int], Awaitable[None]],
     ) -> None:
-        """On the loop thread. `links` are by rank; `on_closed` is told how many bytes were sent."""
+        """Construct on the loop thread. `links` are by rank; `on_closed` gets the number of bytes sent.
+
+        Raises SettingError if `over` is neither "datagrams" nor "streams".
+        """
         if over not in _WAYS:
             raise SettingError(f"over is {over!r}: there are {', '.join(_WAYS)}")
         self.rank, self.size, self.epoch = rank, len(links), epoch
@@ -66,7 +73,7 @@ class GroupPost:
         self._purpose = f"{_PURPOSE}/epoch-{epoch}"
         self._tasks: list[asyncio.Task[None]] = []
         self.mtu_bytes = _STREAM_BYTES
-        self.lossless = over == "streams"  # as long as the member is there
+        self.lossless = over == "streams"  # datagrams to a member that is present do not get lost
         for other, link in enumerate(links):
             if link is None:
                 continue
@@ -83,7 +90,7 @@ class GroupPost:
                     )
 
     def send(self, letters: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Send each datagram to its rank, without waiting; returns those for which there is no room now."""
+        """Send (rank, payload) pairs without waiting; returns those for which there is no room now."""
         if not letters:
             return []
         try:
@@ -92,7 +99,10 @@ class GroupPost:
             return []  # the group is closed: they are lost
 
     def receive(self, timeout_s: float) -> list[tuple[int, bytes]]:
-        """What has arrived, with the rank of the sender; waits so long for the first, or for `wake`."""
+        """Return all datagrams that have arrived, as (sender's rank, payload).
+
+        Waits at most `timeout_s` for the first one, or until `wake` is called.
+        """
         with self._stirred:
             if not self._inbox and not self._woken:
                 self._stirred.wait(timeout_s)
@@ -102,7 +112,7 @@ class GroupPost:
             return found
 
     def wake(self) -> None:
-        """Have `receive` return."""
+        """Make a waiting `receive` return."""
         with self._stirred:
             self._woken = True
             self._stirred.notify()
@@ -175,7 +185,7 @@ class GroupPost:
                     raise LimitExceeded(f"rank {other} sent {len(message.body)} bytes in one message")
                 self._arrived(other, bytes(message.body))
         except (StreamClosed, LinkClosed, PathUnavailable, LimitExceeded):
-            return  # whoever is gone is heard no more
+            return  # the member is gone, or broke the protocol
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)

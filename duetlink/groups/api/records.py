@@ -1,4 +1,4 @@
-"""What the audit log says of a group: who was in it, and what of which size went to whom."""
+"""The entries of the audit log about a group: its members, and the size and receivers of each value sent."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from duetlink.settings import Settings
 
 
 class Records:
-    """Writes the entries of one group at one member. Belongs to the loop thread."""
+    """Writes the entries of one group at one member. Used on the loop thread.
+
+    All methods raise AuditUnavailable if the audit log cannot be written.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._log = AuditLog(settings.audit_file) if settings.audit_file else None
         self._session = secrets.token_hex(8)
 
     async def opened(self, how: str) -> None:
-        """Raises AuditUnavailable."""
         await self._record(Entry(kind=entry.OPENED, session=self._session, reason=how), sync=True)
 
     async def connected(self, names: str, verifier: str) -> None:
-        """The members of an epoch. Raises AuditUnavailable."""
+        """Record the members of an epoch."""
         await self._record(
             Entry(kind=entry.CONNECTED, session=self._session, peer=names, verifier=verifier), sync=False
         )
@@ -34,8 +36,10 @@ class Records:
     async def operation(
         self, name: str, to: str, value: Any, epoch: int, size_bytes: int | None = None
     ) -> None:
-        """An operation is about to send the value, or so many bytes. Not forced to the disk, since operations
-        come by the thousand: a process that dies loses nothing, a power cut may. Raises AuditUnavailable.
+        """Record that an operation is about to send a value, or `size_bytes` bytes.
+
+        The entry is not forced to the disk, since there may be thousands of operations: it survives the end
+        of the process, but perhaps not a power cut.
         """
         await self._record(
             Entry(
@@ -51,14 +55,14 @@ class Records:
         )
 
     async def port(self, name: str, state: str, where: str, to: str) -> None:
-        """A service was shared with these members, or taken back. Raises AuditUnavailable."""
+        """Record that a service was shared with members, or withdrawn."""
         await self._record(
             Entry(kind=entry.PORT, session=self._session, name=name, state=state, reason=where, peer=to),
             sync=True,
         )
 
     async def port_connection(self, connection: PortConnection, state: str, member: str) -> None:
-        """A connection with a member by a port begins, or has ended. Raises AuditUnavailable."""
+        """Record that a connection with a member begins ("begun"), or has ended."""
         begun = state == "begun"
         await self._record(
             Entry(
@@ -78,7 +82,6 @@ class Records:
         )
 
     async def closed(self, why: str) -> None:
-        """Raises AuditUnavailable."""
         await self._record(Entry(kind=entry.CLOSED, session=self._session, reason=why), sync=True)
 
     async def _record(self, written: Entry, *, sync: bool) -> None:
@@ -87,7 +90,7 @@ class Records:
 
 
 def _size_of(value: Any) -> int:
-    """Bytes of the arrays in it."""
+    """Sum the sizes of all arrays in a value, in bytes; a number counts as 8."""
     if isinstance(value, Mapping):
         return sum(_size_of(leaf) for leaf in value.values())
     if isinstance(value, list | tuple):

@@ -1,21 +1,24 @@
-"""Rounds: a sum among the members, again and again, that goes on without those who pause.
+"""Rounds: repeated sums among the members that go on without those whose notebook pauses.
 
-Theory. An operation of a group waits for every member. But a notebook that pauses has stopped its own thread
-only, and not the loop thread of its kernel. So here the loop threads run the operation: a member whose
-notebook has given nothing takes part all the same, gives nothing, and hears what came of it. What a round
-needs besides is that all begin it at the same time. Members say by a word that they have something to give;
-each begins as soon as all whom it waits for have said so, or a quorum has and a grace window is over. No one
-has to agree on that: whoever begins first waits for the others, who have heard the same words. (Quorum and
-grace window: Douillard et al., "Decoupled DiLoCo", 2026.)
+Theory. An operation of a group waits for every member. A notebook that pauses has stopped only its own
+thread, not the loop thread of its kernel. So rounds run on the loop threads: a member whose notebook has
+given nothing still takes part in the operation, contributes nothing, and receives the result.
 
-Each round is one operation. First every member tells the number of the last round that it knows. Whoever is
-behind (it is new, or a loss hid the end of a round from it) takes the state of one that is not; so a round
-that some have finished when a member was lost counts for all, with what all had given. After a loss all begin
-one at once, in which nobody gives: who is behind does not know it, and might wait for a round that is over.
+All members have to begin a round at the same time. A status message announces that a member is ready to give
+something. A member begins as soon as all members that it waits for are ready, or as soon as a quorum is ready
+and a grace window has passed. This needs no agreement: the member that begins first waits in the operation
+for the others, which have received the same messages. (Quorum and grace window: Douillard et al., "Decoupled
+DiLoCo", 2026.)
 
-A member that missed a round is not waited for until it gives again, so a long pause costs one grace window.
-A process that is frozen takes part in nothing; it is lost when its link has been silent for long enough, and
-the others go on as after any loss.
+Each round is one operation. First every member sends the number of the last round that it knows. A member
+that is behind takes over the state of one that is not; it is new, or a loss hid the end of a round from it.
+So a round that some members had finished when another one was lost counts for all, with all that was given.
+After a loss, all members begin a round at once, in which none gives anything: a member that is behind does
+not know it, and might otherwise wait for a round that is over.
+
+The others do not wait for a member that missed a round until it gives again, so a long pause costs one grace
+window. A frozen process takes no part; it is lost when its link has been silent for long enough, and the
+others go on as after any loss.
 """
 
 from __future__ import annotations
@@ -52,19 +55,19 @@ FORM_BYTES = 32
 
 _NOT_BEGUN = -1
 _ID_BYTES = 8
-_WORD = struct.Struct(f"<{_ID_BYTES}sqB")  # whose rounds, the last one it knows, how it stands
-_HEAD = struct.Struct(f"<{_ID_BYTES}sqB{FORM_BYTES}s")  # the same, and the digest of what all have to share
-# in succession; who is interrupted more often has something wrong that repeating will not mend
+_WORD = struct.Struct(f"<{_ID_BYTES}sqB")  # id of the rounds, number of the last known round, `_Stand`
+_HEAD = struct.Struct(f"<{_ID_BYTES}sqB{FORM_BYTES}s")  # the same, and the digest `Part.form`
+# Aborted rounds in succession after which repeating will not help.
 _MOST_ABORTS = 3
 
 
 class _Stand(IntEnum):
-    """How a member stands in the round that is next."""
+    """A member's announced status for the next round."""
 
     HERE = 0  # it takes part, and gives nothing
-    READY = 1  # it gives
-    DONE = 2  # in no later round either
-    IDLE = 3  # it does other things
+    READY = 1  # it gives something
+    DONE = 2  # it gives nothing in this round or any later one
+    IDLE = 3  # its notebook does other things
 
 
 Note = Callable[[Any], Awaitable[None]]
@@ -72,53 +75,58 @@ Note = Callable[[Any], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Who meets in a round, and how."""
+    """The members of one round, and the operations over which a `Part` exchanges values with them."""
 
     collectives: Collectives
     party: Participants
-    gives: bool  # whether this member gives
-    note: Note  # to be awaited with whatever is about to be sent
-    call: str
+    gives: bool  # this member gives something in this round
+    note: Note  # records a value in the audit log; to be awaited before the value is sent
+    call: str  # name of the round in error messages
 
 
 class Part(Protocol):
-    """What goes from round to round at one member. Its methods are called one at a time; those that are no
-    coroutines off the loop thread.
+    """The state that goes from round to round at one member, and what a round does with it.
+
+    Methods are called one at a time: coroutines on the loop thread, the others on another thread.
     """
 
     @property
     def form(self) -> bytes:
-        """A digest of what has to be the same at all members, 32 bytes."""
+        """A digest of everything that has to be equal at all members, 32 bytes."""
 
     def state(self) -> Any:
-        """What a member needs that knows nothing yet: a dict of arrays."""
+        """Return the arrays that a new member needs to take part, by name."""
 
     def load(self, state: Any) -> None:
-        """Take the state of another member. Raises RemoteProtocolError."""
+        """Take over the `state()` of another member. Raises RemoteProtocolError."""
 
     @property
     def gave(self) -> bool:
-        """Whether what the last exchange brought together has this member's gift in it."""
+        """True if the last exchange used what this member gave."""
 
     async def exchange(self, meeting: Meeting) -> Any:
-        """Bring together what the givers have. All members call it; one that does not give takes part with
-        nothing. May be called again after a failure.
+        """Combine the contributions of the members that give something. All members call it.
+
+        May be called again after a failure.
         """
 
     def advance(self, found: Any) -> frozenset[int]:
-        """Go on to the next state. Returns the ranks whose gift was none: the same at all members."""
+        """Go on to the next state, from the result of `exchange`.
+
+        Returns the ranks whose contributions could not be used, which are the same at all members.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """One round that has ended."""
 
-    number: int  # from 1 on
-    gave: tuple[str, ...]  # names of those whose gift is in it
-    refused: tuple[str, ...]  # names of those who gave what cannot be used
-    size: int  # of the group
-    gives: bool  # whether this member's gift is in it
-    took_s: float  # the operation, without the wait for others to be ready
+    number: int  # 1 for the first round
+    gave: tuple[str, ...]  # names of the members whose contributions were used
+    refused: tuple[str, ...]  # names of the members whose contributions could not be used
+    size: int  # number of members in the group
+    gives: bool  # this member's contribution was used
+    took_s: float  # seconds of the operation, without the wait until members were ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +142,14 @@ class _Head:
             raise RemoteProtocolError(f"a member began a round with {len(data)} bytes, not {_HEAD.size}")
         head = cls(*_HEAD.unpack(data))
         if head.number < _NOT_BEGUN or head.standing not in tuple(_Stand):
-            raise RemoteProtocolError("a member began a round in a way that there is none")
+            raise RemoteProtocolError("a member began a round with an invalid number or status")
         return head
 
 
 class Rounds:
-    """The rounds of one group at one member. `group.rounds` makes one. Methods block, from the user's thread;
-    while they are open, the group's operations are theirs.
+    """The rounds of one group at one member; `group.rounds` makes them.
+
+    Methods block the user's thread. While rounds are open, no other operations of the group may be called.
     """
 
     def __init__(
@@ -163,46 +172,48 @@ class Rounds:
         self._grace_s = grace_s
         self._whose = bytes(_ID_BYTES)
         self._number = _NOT_BEGUN
-        self._gives = False  # there is something that no round has taken
-        self._is_in = False  # and it has gone into a round whose end is not known here
-        self._is_done = False
-        self._is_open = False  # has what the others have, as of the end of the round that it came to
+        self._gives = False  # the user has given something that no round has used yet
+        self._is_in = False  # and it went into a round whose end is not known here
+        self._is_done = False  # the user has called `finish`
+        self._is_open = False  # this member has the others' state as of its first round
         self._absent: frozenset[int] = frozenset()  # seats that missed the last round
-        self._members: frozenset[int] = frozenset()  # seats of the epoch that was looked at last
-        self._is_even = False  # no loss may have hidden the end of a round from anybody
+        self._members: frozenset[int] = frozenset()  # seats of the epoch that `_look` has seen last
+        self._is_even = False  # no loss since the last round, so no member can be behind
         self._over = False
         self._error: BaseException | None = None
         self.past: list[Round] = []
 
     @property
     def number(self) -> int:
-        """How many rounds have ended, as far as is known here."""
+        """The number of rounds that are known here to have ended."""
         return max(self._number, 0)
 
     @property
     def gives(self) -> bool:
-        """Whether something was given that no round has taken yet."""
+        """True while no round has used what the user has given."""
         return self._gives
 
     @property
     def over(self) -> bool:
-        """Whether there are no more rounds: all members are done, or it failed."""
+        """True if there are no more rounds: all members have finished, or the rounds failed."""
         return self._over
 
     # -- from the user's thread ------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Begin, and return when every member has and all have the state of the lowest rank; or, for one that
-        comes later, the state of the others after the round that it came to.
+        """Begin the rounds, and return when this member has the common state.
+
+        That is the state of the lowest rank, once every member has begun. A member that joins later gets the
+        state of the others after the round in which it came.
 
         Raises:
             SettingError: the quorum is larger than the group.
-            OperationMismatch: the members do not share what they have to.
+            OperationMismatch: `Part.form` differs among the members.
             GroupError, LinkClosed: as any operation.
         """
 
         async def begin() -> None:
-            if not self._is_open:  # else nothing has begun, or an interrupt has ended it before it did
+            if not self._is_open:  # nothing has begun, or an interrupt ended an earlier call of this
                 self._error, self._over = None, False
             task = self._life.serve(self._serve())
             try:
@@ -215,11 +226,12 @@ class Rounds:
         self._thread.run(begin())
 
     def give(self) -> None:
-        """What the part holds goes into the next round. Returns when that has ended. If interrupted, the gift
-        stays given.
+        """Contribute the part's state to the next round, and return when a round has used it.
+
+        If this is interrupted, the contribution still goes into the next round.
 
         Raises:
-            DuetError: there are no more rounds, as `open` says.
+            DuetError: the rounds have failed; the error is one of those of `open`.
         """
 
         async def give() -> None:
@@ -231,10 +243,10 @@ class Rounds:
         self._thread.run(give())
 
     def finish(self) -> None:
-        """This member gives nothing any more. Returns when that is so for all; it has the same state then.
+        """Give nothing any more, and return when all members have called this and have the same state.
 
         Raises:
-            DuetError: it failed before that, as `open` says.
+            DuetError: the rounds failed before that; the error is one of those of `open`.
         """
 
         async def finish() -> None:
@@ -261,12 +273,12 @@ class Rounds:
             self._error = LinkClosed("the rounds were interrupted before they began")
             raise
         except (LinkClosed, GroupError, SettingError) as error:
-            self._error = error  # all members have it
+            self._error = error  # raised at all members
         except Exception as error:
-            # the others would wait for this member for ever
+            # this member leaves the group, since the others would wait for it for ever
             self._error = error
             why = f"it cannot follow the others ({type(error).__name__})"
-            # not awaited: closing waits for what the group serves, which is this
+            # not awaited: closing waits for the background tasks of the group, and this is one
             self._leaving = asyncio.ensure_future(self._exit.close(why))
         finally:
             self._over = True
@@ -298,11 +310,11 @@ class Rounds:
                     raise
 
     def _wants_in(self, seat: int) -> bool:
-        """Whether somebody who waits for the next epoch has come to these rounds as well."""
+        """Return True if a newcomer has opened its rounds too."""
         return bool(self._life.links.heard(seat, TOPIC))
 
     async def _wait(self) -> None:
-        """Until the next round is to begin."""
+        """Wait until the next round begins."""
         life = self._life
         told = b""
         quorum_since: float | None = None
@@ -333,7 +345,7 @@ class Rounds:
             await life.wait_change(left_s)
 
     def _look(self) -> frozenset[int]:
-        """The seats of this epoch."""
+        """Return the seats of this epoch, and note if any have gone since the last call."""
         assert self._life.standing is not None
         members = frozenset(self._life.standing.epoch.members)
         self._is_even &= self._members <= members
@@ -352,19 +364,19 @@ class Rounds:
         return _Stand.READY if self._gives else _Stand.DONE if self._is_done else _Stand.IDLE
 
     def _stands(self, seat: int) -> _Stand:
-        """What that member has said of the round that is next; idle if nothing."""
+        """Return the member's announced status for the next round; IDLE if there is none."""
         word = self._life.links.heard(seat, TOPIC)
         if len(word) != _WORD.size:
             return _Stand.IDLE
         whose, number, standing = _WORD.unpack(word)
         if whose != self._whose:
             return _Stand.IDLE
-        # a word of an earlier round that says "done" holds for all later ones
+        # DONE stays valid in all later rounds
         known = standing in tuple(_Stand) and (number >= self._number or standing == _Stand.DONE)
         return _Stand(standing) if known else _Stand.IDLE
 
     async def _round(self, collectives: Collectives) -> bool:
-        """One round as one operation, which may be run again in another epoch. Whether all are done."""
+        """Run one round; returns True if all members are done. It may be repeated in another epoch."""
         began = time.monotonic()
         call = f"round {self._number + 1}"
         part, rank = self._part, collectives.rank
@@ -422,7 +434,12 @@ class Rounds:
         return all(head.standing == _Stand.DONE for head in heads)
 
     def _check(self, heads: list[_Head], source: int, seats: tuple[int, ...], latest: int) -> None:
-        """That all can go on together. What it raises, it raises at every member."""
+        """Check that the members agree on the rounds. Raises the same error at every member.
+
+        Raises:
+            OperationMismatch: `Part.form` differs, or members are in rounds that did not begin together.
+            SettingError: the quorum is larger than the group.
+        """
         entries = self._life.roster.entries
         different = [
             f"rank {rank} ({entries[seats[rank]].name})"
@@ -432,7 +449,7 @@ class Rounds:
         if different:
             named = f"rank {source} ({entries[seats[source]].name})"
             raise OperationMismatch(
-                f"{', '.join(different)} and {named} go into rounds with different models or settings: "
+                f"{', '.join(different)} and {named} began rounds with different models or settings: "
                 "names, shapes and dtypes of parameters, and all settings but the weight, have to be the same"
             )
         if latest == _NOT_BEGUN and self._quorum(len(heads)) > len(heads):
@@ -443,7 +460,7 @@ class Rounds:
             raise OperationMismatch("the members are in rounds that did not begin together")
 
     async def _catch_up(self, collectives: Collectives, heads: list[_Head], source: int, call: str) -> None:
-        """Whoever is behind takes the state of `source`. At the very beginning that is the lowest rank's."""
+        """Send the state of rank `source` to all members that are behind; at the start, to all."""
         latest, part = heads[source].number, self._part
         if collectives.rank == source:
             state = await asyncio.to_thread(part.state)
@@ -460,7 +477,9 @@ class Rounds:
 
 
 def _told(error: BaseException) -> DuetError:
-    """What each who waits is told of it."""
+    """Return the error to raise in a waiting call of the user's thread."""
     if isinstance(error, DuetError):
         return reraise(error)
-    return GroupError(f"this member cannot follow the rounds ({type(error).__name__}: {error}); it has left")
+    return GroupError(
+        f"a round failed here ({type(error).__name__}: {error}); this member has left the group"
+    )

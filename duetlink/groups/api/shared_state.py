@@ -1,9 +1,9 @@
-"""The same state at all members: compared by digest, and only what differs is sent, from one member to each.
+"""Brings all members to the same state: compares digests, and sends only the arrays that differ.
 
-Theory. Each member tells the SHA-256 of every array's name, type, shape and bytes. The version that most
-members hold is taken for the right one (of several, that of the lowest rank), and its holder of the lowest
-rank sends each other member the arrays whose digests differ there. What arrives is digested
-again. The idea is PCCL's (docs of pccl 1.0, "shared state"), whose hash is not made to resist an adversary.
+Theory. Each member sends the SHA-256 of every array's name, type, shape and bytes. The version that most
+members hold is chosen (in a tie, that of the lowest rank). The lowest rank that holds it sends each other
+member the arrays whose digests differ there. The receiver digests them again. The idea is PCCL's (docs of
+pccl 1.0, "shared state"), whose hash is not made to resist an adversary.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from duetlink.errors import RemoteProtocolError, UnsupportedValue
 from duetlink.groups.collectives.averaging import is_model, put_back, state_of
 from duetlink.groups.collectives.collectives import Collectives
 
-_SINGLE = ""  # the name of a lone array
+_SINGLE = ""  # the name of a single array
 _Sha256 = Annotated[str, Meta(min_length=64, max_length=64)]
 _Digests = Annotated[dict[str, _Sha256], Meta(max_length=100_000)]  # by the names of arrays
-_TAG = -19  # users' tags are from 0 on
+_TAG = -19  # users' tags are 0 or more
 
 
 async def sync(collectives: Collectives, value: Any, call: str) -> tuple[Any, int]:
-    """The agreed state, and how many bytes of arrays this member has sent and received for it.
+    """Return the agreed state, and the number of bytes of arrays that this member sent and received.
 
     Raises:
-        UnsupportedValue: the value is no array, dict of arrays, or model.
-        RemoteProtocolError: what a member sent is not what it had announced.
+        UnsupportedValue: the value is not an array, a dict of arrays, or a model.
+        RemoteProtocolError: a member sent arrays that do not fit the digests that it sent before.
     """
     state = state_of(value)
     arrays = dict(state) if isinstance(state, Mapping) else {_SINGLE: state}
@@ -59,14 +59,14 @@ async def sync(collectives: Collectives, value: Any, call: str) -> tuple[Any, in
             received = (await collectives.recv(source, _TAG)).value
             found = await asyncio.to_thread(_digests, received if isinstance(received, dict) else {})
             if found != {name: right[name] for name in wanted} or not isinstance(received, dict):
-                raise RemoteProtocolError(f"rank {source} sent other arrays than it had announced")
+                raise RemoteProtocolError(f"rank {source} sent arrays that do not fit its digests")
             moved += sum(_array(leaf).nbytes for leaf in received.values())
             arrays = {name: received.get(name, arrays.get(name)) for name in right}
     if arrays.keys() != right.keys():
         arrays = {name: arrays[name] for name in right}
     if not isinstance(state, Mapping) and not is_model(value):
         if _SINGLE not in arrays:
-            raise UnsupportedValue("the others hold a dict of arrays, this member a lone one")
+            raise UnsupportedValue("the other members hold a dict of arrays, this one a single array")
         return arrays[_SINGLE], moved
     return put_back(value, arrays), moved
 
@@ -88,13 +88,13 @@ def _read(data: bytes) -> dict[str, str]:
     try:
         return json_.read(data, _Digests)
     except ValueError as error:
-        raise RemoteProtocolError(f"a member told digests that cannot be read: {error}") from None
+        raise RemoteProtocolError(f"a member sent digests that cannot be read: {error}") from None
 
 
 def _array(leaf: Any) -> np.ndarray[Any, Any]:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(leaf, torch.Tensor):
-        # NumPy knows no bfloat16: the bytes are what counts
+        # NumPy has no bfloat16, so the bytes are compared
         flat = leaf.detach().cpu().contiguous()
         if flat.dim() == 0:
             flat = flat.reshape(1)

@@ -1,5 +1,5 @@
-"""What `group.members` and `group.status()` are made of: this member's own view, and what the others told
-when the epoch began.
+"""Builds `group.members` and `group.status()` from this member's own view, and from the figures that the
+others sent in this epoch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from duetlink.groups.lifecycle.status import LinkStatus, MemberStatus, Operation
 
 
 def everybody(life: GroupLife) -> Members:
-    """The members by rank, then those who wait for the next epoch; with the path in use to each."""
+    """Return the members by rank, then newcomers, with the path in use to each."""
     now = life.standing
     if now is None:
         return Members()
@@ -37,7 +37,7 @@ def everybody(life: GroupLife) -> Members:
         elif peer is not None and peer.losing is not None:
             state = "reconnecting"
         elif life.is_host and peer is not None and not peer.is_linked:
-            state = "connecting"  # to the others
+            state = "connecting"  # the newcomer makes its links to the others
         if state == "lost" and seat not in ranks:
             continue
         best = link.path_selector.best if link is not None else None
@@ -48,7 +48,7 @@ def everybody(life: GroupLife) -> Members:
 
 
 def members_of(life: GroupLife, members: Sequence[Member]) -> tuple[MemberStatus, ...]:
-    """All members, with how long they have been waited for here."""
+    """Add to each member the seconds that operations have waited for it here."""
     collectives = life.collectives
 
     def waited_s(rank: int | None) -> float:
@@ -60,7 +60,7 @@ def members_of(life: GroupLife, members: Sequence[Member]) -> tuple[MemberStatus
 
 
 def links_of(life: GroupLife) -> tuple[LinkStatus, ...]:
-    """Both directions of every link of the epoch."""
+    """Return both directions of every link of the epoch; empty while the epoch changes."""
     collectives, now = life.collectives, life.standing
     if collectives is None or now is None or not life.is_ready:
         return ()
@@ -80,14 +80,14 @@ def links_of(life: GroupLife) -> tuple[LinkStatus, ...]:
         if known is None or not known.path:
             found.append(LinkStatus(of, to, None, None, None, me in (of, to)))
             continue
-        rate = known if to == me else figures  # how quickly bytes come, only the receiver has measured
+        rate = known if to == me else figures  # only the receiver measures the rate
         bytes_per_s = rate.rate_bytes_per_s if rate.measured else None
         found.append(LinkStatus(of, to, known.path, 2 * known.latency_s, bytes_per_s, me in (of, to)))
     return tuple(found)
 
 
 def operation_of(call: Call, collectives: Collectives | None) -> OperationStatus | None:
-    """How far it is; None before it has begun."""
+    """Return the progress of a call; None before it has begun."""
     if not call.name:
         return None
     done_bytes, total_bytes = 0, 0
@@ -102,7 +102,7 @@ def operation_of(call: Call, collectives: Collectives | None) -> OperationStatus
 
 
 def sum_of(collectives: Collectives | None) -> SumStatus | None:
-    """The newest sum with a codec of sums."""
+    """Return the newest sum with a codec for sums, or None."""
     if collectives is None or not collectives.sums:
         return None
     now = collectives.sums[-1]
