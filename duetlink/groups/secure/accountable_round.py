@@ -1,19 +1,19 @@
-"""A secure sum in which whoever gave garbage is named: a `MaskedRound` with a few more steps.
+"""A secure sum that names the member that gave garbage: a `MaskedRound` with additional steps.
 
     introduce, mask         as in `masked_round.py`
-    openings  all to all    masked numbers, a commitment to coins, a key that signs (`naming.py`)
+    openings  all to all    masked numbers, a commitment to coins, a public key (`naming.py`)
     commit, reveal          as there; digests cover the openings as well
-    sums      all to all    each owner tells everybody its block's sums, with nobody between
-    digests   stated        of all sums, by owner: two that differ name the owner and whoever says so
+    sums      all to all    each owner sends the sums of its block directly to everybody
+    digests   stated        digests of all sums, by owner; if two differ, the owner and one other are named
     --- only if a sum is far beyond its range ---
-    coins     all to all    what each was committed to
-    evidence  stated        `Evidence`; all draw the same conclusion (`TrialFacts.judge`)
-    end       all to all    nobody raises before all know what to raise
+    coins     all to all    the coins that each member was committed to
+    evidence  stated        `Evidence`; all members draw the same conclusion (`TrialFacts.judge`)
+    end       all to all    no member raises before all have the conclusion
 
-The coins come after the sums. If they followed from the seeds, which an owner knows before it tells its
-sums, it could look for a false sum that passes all trials. What is *stated* is signed and passed on
-(`statements.py`). The evidence of a round is told once: after a loss on the way the round is finished as any
-other, and shows its sums, and nobody is named.
+The coins come after the sums. If they were derived from the seeds, which an owner knows before it sends its
+sums, it could search for a false sum that passes all trials. A *stated* message is signed and forwarded
+(`statements.py`). A round sends its evidence once: after a loss during these steps, the round is finished
+without them, returns its sums, and names no member.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from duetlink.groups.secure.member_secrets import self_key
 from duetlink.groups.secure.naming import Evidence, MaskStatement, TrialFacts, Trials
 from duetlink.groups.secure.statements import Statements
 
-# A member that has told everything and then says nothing keeps the others from their error for so long.
+# The longest wait for the step "end": a member that is silent there delays the others' error by this.
 CLOSING_S = 5.0
 
 
@@ -48,15 +48,15 @@ CLOSING_S = 5.0
 class _FarOut:
     """A block with sums that are far beyond their range."""
 
-    lane: int
+    lane: int  # number of the array
     owner: int
-    sums: Residues  # of the whole block
-    places: NDArray[np.intp]  # of those that are, within the block
+    sums: Residues  # all sums of the block
+    places: NDArray[np.intp]  # positions of the sums far beyond the range, within the block
 
 
 @dataclass
 class AccountableRound(MaskedRound):
-    """One attempt of one member, of lanes of 64 bits."""
+    """One attempt of one member, with arrays of 64-bit residues."""
 
     keeps_received: ClassVar[bool] = True
 
@@ -65,10 +65,10 @@ class AccountableRound(MaskedRound):
     signer: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
 
     async def mask(self, wire: RoundOperations, arrays: Sequence[Residues]) -> None:
-        """Mask the arrays, in place, and send each owner its block of them. Then tell all the opening.
+        """Mask the arrays in place, send each member the items of its block, and exchange openings.
 
         Raises:
-            RemoteProtocolError: a member's opening is malformed; it names the member.
+            RemoteProtocolError: a member's opening is malformed; the text names the member.
         """
         await super().mask(wire, arrays)
         blinded = naming.blinds(self.party.size)
@@ -85,13 +85,13 @@ class AccountableRound(MaskedRound):
         ]
 
     async def open(self, wire: RoundOperations) -> list[Residues]:
-        """Tell this member's seed, and give the sums over all members, which are the same at all of them.
+        """Reveal this member's seed, and return the sums over all members, which are equal at all of them.
 
         Raises:
-            RemoteProtocolError: a member told a seed or coins that are not the ones it was committed to, or
-                has not signed a statement; it names the member.
-            SecureSumFailed: a member gave garbage, or told different members different things; it names the
-                member, or two of whom one at least did.
+            RemoteProtocolError: a member's seed or coins do not fit its commitment, or it has not signed a
+                statement; the text names the member.
+            SecureSumFailed: a member gave garbage, or sent different members different statements; the error
+                names the member, or two members of which at least one did.
         """
         seeds = await self._reveal(wire)
         sums = [await self._tell_sums(wire, seeds, number) for number in range(len(self.lanes))]
@@ -103,7 +103,7 @@ class AccountableRound(MaskedRound):
         return [np.concatenate(told) for told in sums]
 
     async def _tell_sums(self, wire: RoundOperations, seeds: Sequence[bytes], number: int) -> list[Residues]:
-        """The sums of each owner's block, by rank, from the owner itself."""
+        """Exchange the sums of one array: each owner sends those of its block. Returns them by owner."""
         lane, size = self.lanes[number], self.party.size
         mine = await self._unmasked(seeds, number, self.rank, lane.total)
         sizes = self._block_sizes(lane)
@@ -112,7 +112,7 @@ class AccountableRound(MaskedRound):
     async def _agree(
         self, wire: RoundOperations, statements: Statements, sums: Sequence[Sequence[Residues]]
     ) -> None:
-        """Raises SecureSumFailed if an owner has told two members different sums."""
+        """Raise SecureSumFailed if an owner has sent two members different sums."""
         blocks = [[told[owner] for told in sums] for owner in range(self.party.size)]
         mine: list[bytes] = await off_loop(_size_bytes(sums), _digests, blocks)
         heard = await statements.declare(wire, "digests of sums", b"".join(mine))
@@ -123,7 +123,7 @@ class AccountableRound(MaskedRound):
             at_owner = slice(owner * width, (owner + 1) * width)
             for rank, theirs in enumerate(heard.statements):
                 if theirs[at_owner] != told[at_owner]:
-                    why = "they say different things of the sums that one has told the other"
+                    why = "they state different sums that one has sent to the other"
                     await self._raise_pair(wire, (min(owner, rank), max(owner, rank)), why)
 
     async def _name(
@@ -133,11 +133,11 @@ class AccountableRound(MaskedRound):
         seeds: Sequence[bytes],
         found: _FarOut,
     ) -> None:
-        """Raises SecureSumFailed for whoever gave garbage to that block. Called once for each round."""
+        """Raise SecureSumFailed naming the member that gave garbage to that block. Called once a round."""
         coins = await wire.tell_each("coins", [self.coin] * self.party.size)
         for rank, coin in enumerate(coins):
             if digest("coin", coin) != self.openings[rank].coin_digest:
-                raise RemoteProtocolError(f"{wire.name(rank)} told coins that it was not committed to")
+                raise RemoteProtocolError(f"{wire.name(rank)} sent coins that it was not committed to")
         trials = Trials.of(digest("coins", self.held.round + b"".join(coins)), found.places)
         first, _ = self.lanes[found.lane].blocks.bounds(found.owner)
         keys = [self_key(seed, rank, self.held.round, found.lane) for rank, seed in enumerate(seeds)]
@@ -157,21 +157,21 @@ class AccountableRound(MaskedRound):
             for rank, data in enumerate(heard.statements)
         ]
         verdict = facts.judge(evidence)
-        if verdict is None:  # 2^-15.7; `decode` refuses the sum
+        if verdict is None:  # probability 2^-15.7 or less; then `Range.decode` raises SecureSumFailed
             return
         if verdict.is_pair:
-            why = "they say different things of what one has sent the other, or of a mask that they share"
+            why = "they state different items that one has sent to the other, or different shared masks"
             await self._raise_pair(wire, verdict.ranks, why)
         await self._raise(
             wire,
-            f"{_listed(wire, verdict.ranks)} gave garbage to a secure sum: what it added is far beyond the "
-            "limit, and no sum is made. No other member's value is shown. Ask it why, or open a group "
+            f"{_listed(wire, verdict.ranks)} gave garbage to a secure sum: its value is far beyond the "
+            "limit, and no sum is made. No other member's value is revealed. Ask it why, or open a group "
             "without it",
             verdict.ranks,
         )
 
     def _evidence(self, wire: RoundOperations, found: _FarOut, trials: Trials) -> Evidence:
-        """What this member states of the trials."""
+        """Return this member's statement about the trials."""
         lane, within = self.lanes[found.lane], list(trials.places)
         sent = np.zeros((self.party.size, naming.TRIALS), "<u8")
         if self.rank == found.owner:
@@ -190,7 +190,7 @@ class AccountableRound(MaskedRound):
     # -- what is raised --------------------------------------------------------------------------------------
 
     async def _raise_liars(self, wire: RoundOperations, ranks: tuple[int, ...]) -> NoReturn:
-        text = f"{_listed(wire, ranks)} has told members different things, and signed both: no sum is made"
+        text = f"{_listed(wire, ranks)} has sent members different signed statements: no sum is made"
         await self._raise(wire, text, ranks)
 
     async def _raise_pair(self, wire: RoundOperations, ranks: tuple[int, ...], why: str) -> NoReturn:
@@ -200,7 +200,10 @@ class AccountableRound(MaskedRound):
     async def _raise(
         self, wire: RoundOperations, text: str, ranks: tuple[int, ...], *, is_pair: bool = False
     ) -> NoReturn:
-        """Once all others know as much, or have been waited for: whoever raises first ends what runs."""
+        """Raise SecureSumFailed after every member has the conclusion, or after `CLOSING_S`.
+
+        The first member that raises ends the operation at all others, so it must not raise before them.
+        """
         with contextlib.suppress(DuetError, TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 await wire.tell_each("end", [b"\0"] * self.party.size)
@@ -220,7 +223,7 @@ def _first_far_out(sums: Sequence[Sequence[Residues]]) -> _FarOut | None:
 
 
 def _digests(blocks: Sequence[Sequence[Residues]]) -> list[bytes]:
-    """Of what each owner has told, in all lanes."""
+    """Return a digest of the sums of each owner, over all arrays."""
     found = []
     for parts in blocks:
         made = hashlib.sha256(b"duetlink/1 sums\0")

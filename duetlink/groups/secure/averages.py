@@ -1,4 +1,4 @@
-"""A weighted mean over the members that shows nobody's value, and nobody's weight."""
+"""A weighted mean over the members that reveals neither a member's value nor its weight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from duetlink.groups.secure.ranges import DEFAULT_LIMIT, Range
 from duetlink.groups.secure.sums import SecureSum
 
 MOST_WEIGHT = 2**20
-LEAST_WEIGHT = 2.0**-10  # the steps of the range leave a smaller one too few digits
+LEAST_WEIGHT = 2.0**-10  # a smaller weight would be rounded too coarsely to the steps of the range
 
 
 async def average(
@@ -31,12 +31,12 @@ async def average(
     *,
     call: str,
 ) -> Any:
-    """The mean of the members' arrays, state dicts or models, as `averaging.average` gives it.
+    """Return the mean of the members' arrays, state dicts or models, as `averaging.average` does.
 
-    Weights and weighted values are one sum, in 64 bits: two sums could be interrupted between them, and would
-    then be over different members. `limit` is that of the values; without it, the weighted values stay
-    within 10^6. With it, integers such as a counter of batches may be larger, as long as their weighted
-    values are no more than 2^20 times the limit. All learn the sum of the weights.
+    Weights and weighted values are added in one sum of 64 bits: two sums could be interrupted between them,
+    and would then be over different members. `options.limit` applies to the values; without it, the weighted
+    values have to stay within 10^6. With a limit, integers such as a counter of batches may be larger, as
+    long as their weighted values are at most 2^20 times the limit. All members learn the sum of the weights.
 
     Raises:
         SettingError: the weight is neither 0 nor from 2^-10 to 2^20.
@@ -50,7 +50,7 @@ async def average(
     if limit is not None and not 0 < limit < math.inf:
         raise SettingError(f"limit is {limit!r}: it is above 0 and finite")
     if weight is None:
-        # bools travel as floats that every range holds exactly; their mean shows whether they are the same
+        # bools are sent as floats that every range holds exactly; their mean shows if they are all equal
         one = 1.0 if limit is None else 2.0 ** math.floor(math.log2(limit))
         given = [parts.given, {name: flags * one for name, flags in parts.flags.items()}]
         whole = given if parts.flags else parts.given
@@ -62,7 +62,7 @@ async def average(
     if weight > MOST_WEIGHT or 0 < weight < LEAST_WEIGHT:
         raise SettingError(
             f"weight is {weight!r}: 0, or {LEAST_WEIGHT:g} to {MOST_WEIGHT:,} in a secure average, such as "
-            "how many rows this member has"
+            "the number of rows of this member"
         )
     most = DEFAULT_LIMIT if limit is None else max(limit, 1.0) * MOST_WEIGHT
     scaled = {name: averaging.weighed(leaf, weight) for name, leaf in parts.numbers.items()}
@@ -82,7 +82,10 @@ async def average(
 
 
 def _refusal(numbers: Any, limit: float) -> OutOfRange | None:
-    """The error for a float beyond the limit: what is weighted has a wider range, which does not show it."""
+    """Return OutOfRange if a float is beyond the limit, else None.
+
+    The weighted values have a wider range, in which such a float would not be noticed.
+    """
     tree = take_apart(numbers)
     for element in tree.elements:
         if element.is_float and element.size_bytes > 1:  # those of 8 bits are numbers as float64 only

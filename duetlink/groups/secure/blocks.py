@@ -1,8 +1,9 @@
-"""Which member adds up which items, and who keeps a second copy for it.
+"""The division of an array into blocks: the member that adds up each block, and its deputy.
 
-Each member owns one block of every array: the others send it theirs of that block, masked. What a member has
-of its own block would be lost with it, so it sends that to a neighbour in rank, its *deputy*. The two blocks
-lie side by side, so that what goes to each member is one piece of the array.
+Each member owns one block of every array: the others send it their masked items of that block, and it adds
+them up. A member's own masked items of its own block would be lost with it, so it sends a copy of them to a
+neighbour in rank, its *deputy*. The blocks of a member and its deputy are adjacent, so the items that go to
+one member are always one contiguous piece of the array.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from duetlink.groups.secure.keystream import ALIGNED_ITEMS
 
 @dataclass(frozen=True, slots=True)
 class OwnedBlocks:
-    """Of an array of `items`, for `members` members; all but the last ones are multiples of 16 items."""
+    """The blocks of an array with `items` items, one block a member.
+
+    Block sizes are multiples of 16 items, except at the end of the array.
+    """
 
     items: int
     members: int
@@ -28,11 +32,11 @@ class OwnedBlocks:
         return stop - start
 
     def deputy(self, rank: int) -> int:
-        """The next rank; that of the last one is the one before."""
+        """Return the next rank; for the last rank, the one before it."""
         return rank + 1 if rank < self.members - 1 else rank - 1
 
     def sent(self, of: int, to: int) -> list[int]:
-        """The blocks that `of` sends to `to`, one after the other as they lie in the array."""
+        """List the blocks that rank `of` sends to rank `to`, in their order in the array."""
         if of == to:
             return []
         return sorted((of, to)) if self.deputy(of) == to else [to]

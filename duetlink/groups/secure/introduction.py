@@ -1,6 +1,6 @@
-"""What every member tells every other before a secure sum: keys made for it, and what it still holds.
+"""The first message of a secure sum: fresh keys and commitments, and any interrupted round still held.
 
-All fields have fixed sizes, so that nothing is allocated by a member's word.
+All fields have fixed sizes, so no size that a member sends decides about an allocation.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ SECRET_BYTES = 32
 
 
 class Stage(IntEnum):
-    """How far a round has come that a loss has interrupted."""
+    """The progress of a round that a loss has interrupted."""
 
-    NONE = 0  # there is none, or it has been burnt
-    COMMITTED = 1  # this member has all that it was to receive, and has said so
-    REVEALED = 2  # this member has told its self-mask
+    NONE = 0  # no round, or one that will never be opened
+    COMMITTED = 1  # this member has received everything, and has announced that
+    REVEALED = 2  # this member has sent the seed of its self-mask
 
 
 def digest(label: str, data: bytes) -> bytes:
-    """SHA-256 of data in a role of its own."""
+    """Return the SHA-256 of `data`, separated from other uses of the hash by `label`."""
     return hashlib.sha256(b"duetlink/1 " + label.encode() + b"\0" + data).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A round that a member could still finish."""
+    """An interrupted round that a member could still finish: its stage, and its digest."""
 
     stage: Stage = Stage.NONE
     round: bytes = bytes(DIGEST_BYTES)
@@ -40,13 +40,13 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """Of one member to one other. All of it but `share` is the same for all."""
+    """One member's introduction to another one. All fields but `share` are the same for all receivers."""
 
     held: Held
-    party: bytes  # digest of the members, their epoch and what was called
+    party: bytes  # digest of the members, their epoch and the arguments of the call
     public_key: bytes  # X25519, made for this sum
-    seed_digest: bytes  # commits it to the seed of its self-mask
-    share_digests: tuple[bytes, ...]  # by rank of the holder
+    seed_digest: bytes  # commitment to the seed of the self-mask
+    share_digests: tuple[bytes, ...]  # commitments to the shares of the seed, by rank of the holder
     share: bytes  # the receiver's share of the seed
 
     @staticmethod
@@ -55,7 +55,7 @@ class Introduction:
 
     @property
     def public_digest(self) -> bytes:
-        """Stands for what the member tells all alike for this sum."""
+        """A digest of the fields that are made for this sum and are the same for all receivers."""
         return digest("introduction", self.public_key + self.seed_digest + b"".join(self.share_digests))
 
     def to_wire(self) -> bytes:
@@ -64,11 +64,14 @@ class Introduction:
 
     @classmethod
     def from_wire(cls, data: bytes, members: int, of: str) -> Introduction:
-        """Of `members` members; `of` names the sender. Raises RemoteProtocolError."""
+        """Parse an introduction in a group of `members`; errors name the sender `of`.
+
+        Raises RemoteProtocolError.
+        """
         if len(data) != cls.size_bytes(members):
             raise RemoteProtocolError(f"{of} introduced itself with {len(data)} bytes")
         if data[0] not in list(Stage):
-            raise RemoteProtocolError(f"{of} says that its last round is at stage {data[0]}: there is none")
+            raise RemoteProtocolError(f"{of} reports a round at the unknown stage {data[0]}")
         fields = [data[at : at + DIGEST_BYTES] for at in range(1, len(data) - SECRET_BYTES, DIGEST_BYTES)]
         held, party, public_key, seed_digest, *share_digests = fields
         share = data[-SECRET_BYTES:]
@@ -76,5 +79,8 @@ class Introduction:
 
 
 def round_digest(party: bytes, introductions: Sequence[Introduction]) -> bytes:
-    """Names a round: new whenever one member's keys are, and the same where all have seen the same ones."""
+    """Return the digest that identifies a round.
+
+    It is equal at two members if they have received the same keys and commitments from everybody.
+    """
     return digest("round", party + b"".join(each.public_digest for each in introductions))

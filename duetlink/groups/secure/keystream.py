@@ -1,7 +1,7 @@
-"""Masks: keystreams of AES-256 in counter mode, added to arrays of unsigned integers, modulo their width.
+"""Masks: keystreams of AES-256 in counter mode, added to arrays of unsigned integers modulo their width.
 
 Each key makes one keystream, which is used once, so the counter begins at 0 and needs no nonce. A keystream
-can be entered at any multiple of 16 bytes: whoever takes a mask off one block makes that block's part only.
+can start at any multiple of 16 bytes, so that a member can remove a mask from one block alone.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 Residues = NDArray[np.unsignedinteger[Any]]
 
 KEY_BYTES = 32
-ALIGNED_ITEMS = 16  # of 4 or 8 bytes: whole blocks of the cipher
+ALIGNED_ITEMS = 16  # 16 items of 4 or 8 bytes are whole blocks of the cipher
 _CIPHER_BLOCK_BYTES = 16
-# several keystreams, the zeros they are made of and what they are added to stay in a core's own cache
+# A keystream, the zeros that it is made from and a piece of the array fit a core's own cache.
 _CHUNK_BYTES = 128 * 1024
 _ZEROS = bytes(_CHUNK_BYTES)
 
@@ -29,15 +29,15 @@ def _from(key: bytes, byte: int) -> CipherContext:
 
 
 def mask(array: Residues, added: Sequence[bytes], taken_off: Sequence[bytes], first_item: int = 0) -> None:
-    """Add the keystreams of some keys, and take those of others off, in place.
+    """Add the keystreams of the keys `added` to the array and subtract those of `taken_off`, in place.
 
-    `first_item`, a multiple of 16, says where in the keystreams the array begins.
+    `first_item`, a multiple of 16, is the position in the keystreams at which the array begins.
     """
     start = first_item * array.itemsize
     streams: list[tuple[CipherContext, np.ufunc]] = [(_from(key, start), np.add) for key in added]
     streams += [(_from(key, start), np.subtract) for key in taken_off]
     chunk_items = _CHUNK_BYTES // array.itemsize
-    buffer = bytearray(_CHUNK_BYTES + _CIPHER_BLOCK_BYTES)  # the library wants room for one block more
+    buffer = bytearray(_CHUNK_BYTES + _CIPHER_BLOCK_BYTES)  # the library requires room for one block more
     for at in range(0, len(array), chunk_items):
         piece = array[at : at + chunk_items]
         size = piece.nbytes
@@ -48,7 +48,7 @@ def mask(array: Residues, added: Sequence[bytes], taken_off: Sequence[bytes], fi
 
 
 def at(key: bytes, items: Sequence[int]) -> Residues:
-    """A keystream's 64-bit items at these places."""
+    """Return the keystream's 64-bit items at these positions."""
     found = np.empty(len(items), "<u8")
     for number, item in enumerate(items):
         piece = np.zeros(ALIGNED_ITEMS, "<u8")

@@ -1,29 +1,31 @@
 """One secure sum of residues among the members of one epoch, and its end after a loss.
 
 Theory (Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", 2017, without
-its server). A member's residues get a mask for each pair that it is in, which one of the two adds and the
-other takes off, and a self-mask. Each member owns one block (`blocks.py`), receives the others' masked items
-of it and adds them up; the pairs' masks cancel. Then all say that they have everything (*commit*), tell
-their self-masks (*reveal*), take them off their block, and gather the sums.
+its server). To its residues, each member adds a *self-mask*, and a *pair mask* for each other member, which
+one of the two adds and the other one subtracts. Each member owns one block of the array (`blocks.py`),
+receives the others' masked items of it and adds them up; there the pair masks cancel. Then all members
+announce that they have received everything (*commit*), send the seeds of their self-masks (*reveal*),
+subtract the self-masks from their blocks, and gather the sums.
 
     introduce   all to all   keys, commitments, shares of the self-mask's seed
-    mask        all to all   masked items, those of the owner's block
+    mask        all to all   masked items of the receiver's block
     commit      all to all   digests of all introductions
     reveal      all to all   seeds
     gather      all-gather   sums of the blocks
 
-What is opened is always the sum over all members of the round, and at most one sum of it:
+Only the sum over all members of the round can be opened, and at most once:
 
-1. A pair's key is told to nobody, so nothing but the sum over both members of a pair can be opened.
-2. A member tells its own seed only after all others have told it that they are committed.
-3. A member gives its share of a lost member's seed only where it is committed to the same round itself.
-4. A member that has told its seed, or a share, takes part in no further attempt with the same values.
+1. A pair's key is sent to no member, so nothing but the sum over both members of a pair can be opened.
+2. A member sends its own seed only after all others have sent it their commitments.
+3. A member sends its share of a lost member's seed only if it is committed to the same round itself.
+4. A member that has sent its seed, or a share, takes part in no further attempt with the same values.
 
-A loss before all are committed burns the round: it begins anew among those who are left, with keys, masks and
-noise of its own, and what was sent stays masked for ever by the self-masks of those who go on. After that the
-lost member's items are all there, at the owners and at its deputy, and its seed follows from shares: the sum
-is finished with its value in it. Where that is not possible, and somebody has told its seed, the sum fails
-rather than to be made again: two sums over different members differ by somebody's value.
+If a member is lost before all are committed, the round is discarded: a new one begins among the members that
+are left, with new keys, masks and noise. The values that were sent stay masked for ever by the self-masks of
+the members that go on. If a member is lost later, all its items are at the owners and at its deputy, and its
+seed can be computed from its shares, so the sum is finished with its value. If that is not possible although
+a member has sent its seed, the sum fails and is not repeated: two sums over different members would differ by
+a member's value.
 """
 
 from __future__ import annotations
@@ -55,15 +57,18 @@ from duetlink.groups.secure.participants import Participants
 
 
 class NextStep(Enum):
-    """How to go on once all have introduced themselves."""
+    """The decision after all members have introduced themselves."""
 
-    AFRESH = "with the keys that have just been told"
-    FINISH = "with the round that all still hold"
-    STOP = "not at all"
+    AFRESH = "begin a round with the keys that were just exchanged"
+    FINISH = "finish the interrupted round that all members hold"
+    STOP = "fail: a seed was revealed, and the round cannot be finished"
 
 
 def way_on(held: Sequence[Held], can_finish: bool) -> NextStep:
-    """What all members conclude from what they hold; `can_finish` is what the held round itself says."""
+    """Decide how to go on, with the same result at all members, from the rounds that they hold.
+
+    `can_finish` is the held round's own `MaskedRound.can_finish`.
+    """
     same = len({each.round for each in held}) == 1 and all(each.stage is not Stage.NONE for each in held)
     if same and can_finish:
         return NextStep.FINISH
@@ -72,11 +77,11 @@ def way_on(held: Sequence[Held], can_finish: bool) -> NextStep:
 
 @dataclass(frozen=True, slots=True)
 class RoundOperations:
-    """The operations that the steps of a secure sum are made of."""
+    """The group operations that the steps of a secure sum consist of."""
 
     flat: FlatOperations
-    what: str  # form of the value
-    call: str  # where it was called
+    what: str  # shapes and dtypes of the value
+    call: str  # the place of the user's call
 
     def name(self, rank: int) -> str:
         return self.flat.engine.names[rank]
@@ -85,7 +90,7 @@ class RoundOperations:
         return CollectiveOptions(f"{self.what}, {step}", "secure sum", self.call)
 
     async def tell_each(self, step: str, pieces: Sequence[bytes]) -> list[bytes]:
-        """Bring one piece to each member, straight from one to the other; all have the same size."""
+        """Send `pieces[rank]` directly to each member; returns the pieces received. All have one size."""
         size = len(pieces[0])
         given = np.frombuffer(b"".join(pieces), np.uint8)
         out = np.empty(len(given), np.uint8)
@@ -96,14 +101,14 @@ class RoundOperations:
     async def exchange(
         self, step: str, given: Residues, given_sizes: Sequence[int], sizes: Sequence[int]
     ) -> list[Residues]:
-        """Bring some items to each member, straight from one to the other."""
+        """Send consecutive parts of `given` directly to each member; returns the parts received, by rank."""
         out = np.empty(sum(sizes), given.dtype)
         element = BY_NAME[given.dtype.name]
         await self.flat.all_to_all(given, given_sizes, out, sizes, element, self.manner(step))
         return [out[end - size : end] for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
 
     async def gather(self, mine: Residues, sizes: Sequence[int]) -> list[Residues]:
-        """Bring everybody's items to all."""
+        """Return the items of all members, by rank."""
         out = np.empty(sum(sizes), mine.dtype)
         await self.flat.all_gather(mine, out, BY_NAME[mine.dtype.name], sizes, self.manner("sums"))
         return [out[end - size : end] for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
@@ -111,15 +116,13 @@ class RoundOperations:
 
 @dataclass(slots=True)
 class MaskedArray:
-    """One array of the round at one member, from the moment when it is masked."""
+    """One array of the round at one member, after it was masked."""
 
     blocks: OwnedBlocks
-    masked: Residues  # all of this member's
-    total: Residues  # of the own block: the sum of all members' masked items
-    copies: dict[
-        int, Residues
-    ]  # by rank, of those whose deputy this is: their masked items of their own block
-    received: dict[int, Residues]  # by rank, of the own block: what `total` is the sum of, if it is kept
+    masked: Residues  # all masked items of this member
+    total: Residues  # the sum of all members' masked items of the own block
+    copies: dict[int, Residues]  # as deputy: by rank, the masked items of that member's own block
+    received: dict[int, Residues]  # by rank, the masked items of the own block, if they are kept
 
     def masked_block(self, block: int) -> Residues:
         return self.masked[slice(*self.blocks.bounds(block))]
@@ -127,13 +130,13 @@ class MaskedArray:
 
 @dataclass(slots=True)
 class MaskedRound:
-    """One attempt of one member. What is left of it after a loss is `held`."""
+    """One attempt of one member. `held` says how far it got, after a loss."""
 
-    keeps_received: ClassVar[bool] = False  # memory of as much as the value
+    keeps_received: ClassVar[bool] = False  # needs as much memory as the value
 
     party: Participants
     rank: int
-    terms: bytes  # digest of what was called: form, range, noise, who may collude
+    terms: bytes  # the arguments that have to agree: shapes, range, noise, number of colluding members
     held: Held = field(default_factory=Held)
     introductions: list[Introduction] = field(default_factory=list)
     lanes: list[MaskedArray] = field(default_factory=list)
@@ -145,11 +148,13 @@ class MaskedRound:
     # -- introduce -------------------------------------------------------------------------------------------
 
     async def introduce(self, wire: RoundOperations, held: Held) -> list[Introduction]:
-        """Tell all others this member's keys, and what it holds of an earlier round.
+        """Send this member's keys, and the interrupted round that it holds, to all members.
+
+        Returns the introductions of all members, by rank.
 
         Raises:
-            OperationMismatch: a member has another list of members, or has called something else.
-            RemoteProtocolError: a member's introduction is malformed; it names the member.
+            OperationMismatch: a member has another list of members, or other arguments.
+            RemoteProtocolError: a member's introduction is malformed; the text names the member.
         """
         size = self.party.size
         party = digest("terms", self.party.digest + self.terms)
@@ -161,24 +166,24 @@ class MaskedRound:
             if each.party != party:
                 raise OperationMismatch(
                     f"{wire.name(rank)} has another list of members, or another range, noise, number of "
-                    "colluding members or accountable=, than this one: no sum is made. All give the same "
-                    "arguments"
+                    "colluding members or accountable=, than this one: no sum is made. All members have to "
+                    "give the same arguments"
                 )
             if rank != self.rank and digest("share", each.share) != each.share_digests[self.rank]:
-                raise RemoteProtocolError(f"{wire.name(rank)} sent a share that is not what it says it is")
+                raise RemoteProtocolError(f"{wire.name(rank)} sent a share that does not fit its commitment")
             found.append(each)
         self.introductions = found
         return found
 
     @property
     def digest(self) -> bytes:
-        """Of the whole round, as this member has seen it."""
+        """The digest that identifies the round, from the introductions that this member received."""
         return round_digest(digest("terms", self.party.digest + self.terms), self.introductions)
 
     # -- mask ------------------------------------------------------------------------------------------------
 
     async def mask(self, wire: RoundOperations, arrays: Sequence[Residues]) -> None:
-        """Mask the arrays, in place, and send each owner its block of them."""
+        """Mask the arrays in place, and send each member the items of its block."""
         for number, array in enumerate(arrays):
             self.lanes.append(await self._mask(wire, number, array))
 
@@ -206,7 +211,7 @@ class MaskedRound:
         return MaskedArray(blocks, array, total, copies, parts if self.keeps_received else {})
 
     def _pair_keys(self, wire: RoundOperations, number: int) -> dict[int, bytes]:
-        """Of one lane, by the rank of the other one."""
+        """Derive the keys of the pair masks of array `number`, by the rank of the other member."""
         round_ = self.digest
         return {
             other: self.secrets.pair_key(other, told.public_key, round_, number, wire.name(other))
@@ -215,17 +220,18 @@ class MaskedRound:
         }
 
     def _signed(self, keys: dict[int, bytes]) -> tuple[list[bytes], list[bytes]]:
-        """The keys whose masks this member adds, and those whose masks it takes off."""
+        """Return the keys whose masks this member adds, and those whose masks it subtracts."""
         added = [key for other, key in keys.items() if other > self.rank]
         return added, [key for other, key in keys.items() if other < self.rank]
 
     # -- commit, reveal, gather ------------------------------------------------------------------------------
 
     async def commit(self, wire: RoundOperations) -> None:
-        """Say that everything is here, and hear it of all others.
+        """Announce that this member has received everything, and wait for the others' announcements.
 
         Raises:
-            OperationMismatch: a member was told other keys by a third than this one; it names both.
+            OperationMismatch: a third member sent different keys to this member and to another one; the text
+                names both.
         """
         mine = self._told_alike()
         self.held = Held(Stage.COMMITTED, self.digest)
@@ -236,18 +242,18 @@ class MaskedRound:
                 if one != two:
                     raise OperationMismatch(
                         f"{wire.name(rank)} was told other keys of {wire.name(other)} than this member was: "
-                        "one of the two does not keep to the protocol, and no sum is made"
+                        "one of the two breaks the protocol, and no sum is made"
                     )
 
     def _told_alike(self) -> list[bytes]:
-        """Digests, by rank, of what each member has to have told all others alike."""
+        """Return digests of the data that each member had to send equally to all, by rank."""
         return [each.public_digest for each in self.introductions]
 
     async def open(self, wire: RoundOperations) -> list[Residues]:
-        """Tell this member's seed, and give the sums over all members.
+        """Reveal this member's seed, and return the sums over all members.
 
         Raises:
-            RemoteProtocolError: a member told a seed that is not the one it was committed to.
+            RemoteProtocolError: a member's seed does not fit its commitment.
         """
         seeds = await self._reveal(wire)
         found = []
@@ -260,7 +266,7 @@ class MaskedRound:
         return [lane.blocks.size(rank) for rank in range(self.party.size)]
 
     async def _reveal(self, wire: RoundOperations) -> list[bytes]:
-        """Everybody's seed, by rank."""
+        """Exchange the seeds of the self-masks; returns them by rank."""
         self.held = Held(Stage.REVEALED, self.held.round)
         seeds = await wire.tell_each("self-masks", [self.secrets.seed] * self.party.size)
         for rank, seed in enumerate(seeds):
@@ -269,10 +275,10 @@ class MaskedRound:
 
     def _check_seed(self, rank: int, seed: bytes, name: str) -> None:
         if digest("seed", seed) != self.introductions[rank].seed_digest:
-            raise RemoteProtocolError(f"{name} told a self-mask that is not the one it was committed to")
+            raise RemoteProtocolError(f"{name} sent a self-mask that is not the one it was committed to")
 
     async def _unmasked(self, seeds: Sequence[bytes], number: int, block: int, total: Residues) -> Residues:
-        """A block's sum without all self-masks; `total` stays as it is, in case that this is done again."""
+        """Return a block's sum without the self-masks. `total` is unchanged, since this may be repeated."""
         keys = [self_key(seed, rank, self.held.round, number) for rank, seed in enumerate(seeds)]
         opened = total.copy()
         first, _ = self.lanes[number].blocks.bounds(block)
@@ -282,16 +288,21 @@ class MaskedRound:
     # -- after a loss ----------------------------------------------------------------------------------------
 
     def can_finish(self, party: Participants) -> bool:
-        """Whether one member is lost at most. Of two, each was sent items that nobody else has."""
+        """Return True if at most one member of the round is missing from `party`.
+
+        If two are lost, items that only they had received are lost too.
+        """
         left = self.party.ranks_of(party)
         return left is not None and len(left) >= self.party.size - 1
 
     async def finish(self, wire: RoundOperations, party: Participants) -> list[Residues]:
-        """Give the sums over all members of this round, of whom one may be lost. All who are left call it.
+        """Return the sums over all members of this round, of which one may be lost.
+
+        All members that are left call it; `party` are the members of the current epoch.
 
         Raises:
-            RemoteProtocolError: a member told a seed or a share that does not fit what was committed to.
-            SecureSumFailed: the shares that the lost member dealt do not give its seed.
+            RemoteProtocolError: a member sent a seed or a share that does not fit its commitment.
+            SecureSumFailed: the shares that the lost member distributed do not give its seed.
         """
         left = self.party.ranks_of(party)
         assert left is not None
@@ -307,7 +318,7 @@ class MaskedRound:
     def _seeds(
         self, wire: RoundOperations, left: Sequence[int], lost: int | None, told: Sequence[bytes]
     ) -> list[bytes]:
-        """Everybody's seed: those who are left have told theirs, the lost one's follows from its shares."""
+        """Check the seeds that were sent, and compute a lost member's seed from its shares."""
         seeds = [b""] * self.party.size
         shares = []
         for now, (rank, data) in enumerate(zip(left, told, strict=True)):
@@ -316,15 +327,15 @@ class MaskedRound:
             if lost is None:
                 continue
             if digest("share", share) != self.introductions[lost].share_digests[rank]:
-                raise RemoteProtocolError(f"{wire.name(now)} told a share that is not the one it has")
+                raise RemoteProtocolError(f"{wire.name(now)} sent a share that is not the one it has")
             shares.append(share)
         if lost is None:
             return seeds
         seeds[lost] = combine(shares)
         if digest("seed", seeds[lost]) != self.introductions[lost].seed_digest:
             raise SecureSumFailed(
-                "a member that is lost now had dealt shares that do not give its self-mask, so this sum "
-                "cannot be opened; nothing was shown"
+                "a member that is lost now had sent shares that do not give its self-mask, so this sum "
+                "cannot be opened; nothing was revealed"
             )
         return seeds
 
@@ -337,7 +348,10 @@ class MaskedRound:
         lost: int | None,
         seeds: Sequence[bytes],
     ) -> Residues:
-        """The lost member's block is added up by its deputy, who has the lost member's own items of it."""
+        """Open the sums of one array.
+
+        A lost member's block is added up by its deputy, which has the lost member's own items of it.
+        """
         if lost is None:
             opened = await self._unmasked(seeds, number, self.rank, lane.total)
             parts = await wire.gather(opened, [lane.blocks.size(rank) for rank in left])

@@ -1,14 +1,15 @@
-"""The secrets of one member for one sum. They are made for it, used for it, and never kept.
+"""The secrets of one member for one sum. They are made for the sum, and not kept after it.
 
-For each pair of members a key by X25519 (RFC 7748) and HKDF (RFC 5869), whose salt is the round's digest: it
-covers the epoch, the list of members, what was called and every member's key, so that two members who were
-told different ones have masks that do not cancel. For each member a seed, which gives its self-mask. A pair's
-key is neither shared nor told to anybody: only a self-mask can be opened.
+Each pair of members has a key, made by X25519 (RFC 7748) and HKDF (RFC 5869). The salt is the round's digest,
+which covers the epoch, the list of members, the arguments of the call and every member's key: if two members
+received different ones, their masks do not cancel. Each member also has a seed, from which its self-mask is
+made. A pair's key is neither shared nor sent, so only a self-mask can be opened.
 
-The seed is shared among the others such that all of them together have it, and all but one of them nothing:
-random bytes for each, whose exclusive or it is. A sum is finished without one member at most, so those who
-are left are just those who hold its shares. Any scheme with a threshold (Shamir 1979) would be at its end
-here, where all shares are needed; with a lower one, fewer members could open a mask.
+The seed is split into shares for the other members. All of them together can compute it, all but one of them
+learn nothing: the shares are random bytes whose exclusive or is the seed. A sum is finished without at most
+one member, so the members that are left are exactly the holders of its shares. Shamir's scheme (1979) with
+the threshold that is needed here, all shares, would be no better; with a lower threshold, fewer members could
+open a mask.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from duetlink.groups.secure.keystream import KEY_BYTES
 
 
 class Secrets:
-    """Of the member of this rank, for one sum among `size` members."""
+    """The secrets of the member with this rank, for one sum among `size` members."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
@@ -38,7 +39,7 @@ class Secrets:
         self._dealt = [*dealt[:rank], bytes(SECRET_BYTES), *dealt[rank:]]  # none for itself
 
     def introduction(self, to: int, held: Held, party: bytes) -> Introduction:
-        """To the member of that rank."""
+        """Make the introduction for the member of rank `to`."""
         return Introduction(
             held,
             party,
@@ -49,22 +50,25 @@ class Secrets:
         )
 
     def pair_key(self, other: int, public_key: bytes, round_: bytes, lane: int, name: str) -> bytes:
-        """Raises RemoteProtocolError for a public key that gives no secret (RFC 7748 §6.1)."""
+        """Derive the key of the pair mask with the member of rank `other`, for one array of a round.
+
+        Raises RemoteProtocolError, naming `name`, for a public key that gives no secret (RFC 7748 §6.1).
+        """
         try:
             shared = self._private.exchange(X25519PublicKey.from_public_bytes(public_key))
         except ValueError:
-            raise RemoteProtocolError(f"the key of {name} is no usable X25519 key") from None
+            raise RemoteProtocolError(f"the key of {name} is not a usable X25519 key") from None
         low, high = sorted((self.rank, other))
         return _derived(shared, round_, f"pair {low} {high} lane {lane}")
 
 
 def self_key(seed: bytes, rank: int, round_: bytes, lane: int) -> bytes:
-    """Of the self-mask of the member of that rank."""
+    """Derive the key of a member's self-mask, for one array of a round."""
     return _derived(seed, round_, f"self {rank} lane {lane}")
 
 
 def combine(shares: Sequence[bytes]) -> bytes:
-    """The seed that all shares of it give."""
+    """Compute a seed from all of its shares."""
     found = 0
     for share in shares:
         found ^= int.from_bytes(share, "big")

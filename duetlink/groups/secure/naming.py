@@ -1,33 +1,35 @@
-"""Who gave garbage to a sum that is far beyond its range: what is told for it, and what follows. Pure.
+"""Finds the member that gave garbage to a secure sum which is far beyond its range. Pure.
 
 Theory. A secure sum with identifiable abort (Ishai, Ostrovsky and Zikas, "Secure multi-party computation with
-identifiable abort", 2014) needs no proof of range for each item: a random multiple of one item, added to a
-number that drowns it ("smudging": Asharov et al., "Multiparty computation with low communication,
-computation and interaction via threshold FHE", 2012, lemma 1), shows whether the item is huge, and next to
-nothing else.
+identifiable abort", 2014) does not need a range proof for each item. It is enough to reveal a random multiple
+of one item plus a much larger random number ("smudging": Asharov et al., "Multiparty computation with low
+communication, computation and interaction via threshold FHE", 2012, lemma 1): this shows if the item is huge,
+and almost nothing else.
 
 An item of an honest member is at most 2^(32-h) steps, where h = ceil(log2 members). Before masks are opened,
-each member has told all others the same 16 masked numbers e, drawn from ±2^(61-h). When all sums are told and
-one of them is 2^55 steps or more, coins that nobody knew before choose 16 trials: each a place k and a factor
-r from 1 to 255. For each trial, both members of each pair tell r * mask(k) + mask(e), and the owner of the
-block tells what it has received at k; self-masks are open by then. So everybody knows, for each member,
+each member sends all others the same 16 masked numbers e, drawn from ±2^(61-h). After the sums are known, and
+if one of them is 2^55 steps or more, coins that no member knew before choose 16 trials. Each trial has a
+position k and a factor r from 1 to 255. For each trial, both members of each pair state r * mask(k) +
+mask(e), and the owner of the block states the masked items that it has received at k. Self-masks are open by
+then. So every member can compute, for each member,
 
-    z = r * x(k) + e    modulo 2^64, and of an honest one |z| <= 255 * 2^(32-h) + 2^(61-h).
+    z = r * x(k) + e    modulo 2^64; for an honest member |z| <= 255 * 2^(32-h) + 2^(61-h).
 
-*Nobody honest is named.* All that z is made of has been told by two members, and z is used only if both told
-the same: to be convicted, an honest member would have to have told it itself. Where two members tell
-different things, one of the two lies, and both are named.
+*No honest member is named.* Each part of z was stated by two members, and z is used only if both statements
+are equal: to be convicted, an honest member would have to state it itself. If two statements differ, one of
+the two members lies, and both are named.
 
-*What it shows.* Of an honest member 16 numbers z. Each is within a statistical distance of
-255 * 2^(32-h) / 2^(62-h) < 2^-22 of one that does not depend on its values; all 16 within 2^-18. A pair's
-mask at a place stays unknown: only its combination with another one, which is used nowhere else, is told.
+*What it reveals.* 16 numbers z of each honest member. Each is within a statistical distance of
+255 * 2^(32-h) / 2^(62-h) < 2^-22 of a number that does not depend on its values; all 16 together within
+2^-18. A pair's mask at a position stays unknown: only its combination with another mask, which is used
+nowhere else, is stated.
 
-*What escapes.* Garbage that leaves the sum within ±2^55 steps is found (2^32 is the most that honest members
-reach), and nobody is named for it, since a trial for it would show more. Beyond, the members that collude
-have added X of at least 2^55 steps in all, and may share it out among themselves. They pass a trial if r * X
-falls into an arc of a quarter of the ring, whose place they have chosen before: with at most 129 of the 255
-factors, so all 16 trials with a probability of at most (129 / 255)^16 = 2^-15.7. A single random item lies
-within ±2^55, where nobody is named for it, with a probability of 2^-8.
+*What it misses.* Garbage that leaves the sum within ±2^55 steps is detected (honest members reach at most
+2^32), but no member is named for it, since a trial would reveal more of honest members. For larger garbage,
+the colluding members have added X of at least 2^55 steps in total, divided among them in any way. They pass a
+trial if r * X falls into an arc of a quarter of the ring, whose position they have chosen before. At most 129
+of the 255 factors do that, so they pass all 16 trials with a probability of at most (129 / 255)^16 =
+2^-15.7. A single random item is within ±2^55, where no member is named, with a probability of 2^-8.
 """
 
 from __future__ import annotations
@@ -48,42 +50,45 @@ from duetlink.groups.secure.statements import PUBLIC_KEY_BYTES
 TRIALS = 16
 MOST_FACTOR = 255
 FAR_STEPS = 2**55
-SUM_BITS = 32  # the sum of all honest members' items is at most 2^32 steps
+SUM_BITS = 32  # the sum of all honest members' items is at most 2^32 steps in magnitude
 _BLIND_SUM_BITS = 61
 COIN_BYTES = 32
 _ITEM_BYTES = 8
 
 
 def most_blind(members: int) -> int:
-    """How far each number e is from 0 at most: no member's is larger."""
+    """Return the largest magnitude of a member's numbers e."""
     return 1 << (_BLIND_SUM_BITS - _headroom(members))
 
 
 def most_told(members: int) -> int:
-    """How far z of an honest member is from 0 at most; its item doubled, for what noise and rounding add."""
+    """Return the largest magnitude of an honest member's z.
+
+    Its items count twice, as a margin for noise and rounding.
+    """
     return 2 * MOST_FACTOR * (1 << (SUM_BITS - _headroom(members))) + most_blind(members)
 
 
 def blinds(members: int) -> Residues:
-    """This member's 16 numbers e, uniform in ±`most_blind`, by the operating system's random source."""
+    """Draw this member's 16 numbers e, uniform in ±`most_blind`, from the system's random source."""
     most = most_blind(members)
     words = np.frombuffer(secrets.token_bytes(TRIALS * _ITEM_BYTES), "<u8")
     return np.asarray((words & np.uint64(2 * most - 1)) - np.uint64(most))
 
 
 def far_out(sums: Residues) -> NDArray[np.intp]:
-    """The places where a sum is so far beyond its range that somebody can be named."""
+    """Return the positions at which a sum is 2^55 steps or more, so that a member can be named for it."""
     signed = sums.view("<i8")
     return np.flatnonzero((signed >= FAR_STEPS) | (signed <= -FAR_STEPS))
 
 
 @dataclass(frozen=True, slots=True)
 class MaskStatement:
-    """What each member tells all others alike before masks are opened."""
+    """A member's message to all others before masks are opened."""
 
     public_key: bytes  # Ed25519, made for this sum
-    coin_digest: bytes  # commits it to its part of the coins
-    blinded: Residues  # its 16 numbers e under the masks of its pairs
+    coin_digest: bytes  # commitment to its part of the coins
+    blinded: Residues  # its 16 numbers e under its pair masks
 
     @staticmethod
     def size_bytes() -> int:
@@ -94,9 +99,9 @@ class MaskStatement:
 
     @classmethod
     def from_wire(cls, data: bytes, of: str) -> MaskStatement:
-        """`of` names the sender. Raises RemoteProtocolError."""
+        """Parse the message. Raises RemoteProtocolError, naming the sender `of`, if its size is wrong."""
         if len(data) != cls.size_bytes():
-            raise RemoteProtocolError(f"{of} told {len(data)} bytes in place of {cls.size_bytes()}")
+            raise RemoteProtocolError(f"{of} sent {len(data)} bytes in place of {cls.size_bytes()}")
         end = PUBLIC_KEY_BYTES + DIGEST_BYTES
         blinded = np.frombuffer(data[end:], "<u8")
         return cls(data[:PUBLIC_KEY_BYTES], data[PUBLIC_KEY_BYTES:end], blinded)
@@ -104,14 +109,14 @@ class MaskStatement:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """What all try together."""
+    """The 16 trials that all members perform."""
 
-    places: tuple[int, ...]  # of the lane
-    factors: Residues
+    places: tuple[int, ...]  # positions k, within the block of the far-out sums
+    factors: Residues  # factors r, from 1 to 255
 
     @classmethod
     def of(cls, coins: bytes, candidates: NDArray[np.intp]) -> Trials:
-        """16 trials of some of the candidates, which nobody has chosen who did not know all coins."""
+        """Choose 16 trials among the candidate positions, by the coins of all members."""
         words = np.frombuffer(hashlib.shake_256(coins).digest(2 * TRIALS * _ITEM_BYTES), "<u8")
         places = tuple(int(candidates[int(word) % len(candidates)]) for word in words[:TRIALS])
         return cls(places, np.asarray(words[TRIALS:] % np.uint64(MOST_FACTOR) + np.uint64(1)))
@@ -119,10 +124,16 @@ class Trials:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one member states of the trials: two arrays of members x 16 residues."""
+    """One member's statement about the trials: two arrays of shape (members, 16).
 
-    sent: Residues  # by rank, what each has sent to the block's owner: its own; the owner states all others'
-    pairs: Residues  # by the other one's rank, a combination of the masks that the two share
+    Attributes:
+        sent: by rank, the masked items sent to the block's owner. A member fills in its own row; the owner
+            fills in the rows of all others.
+        pairs: by the other member's rank, the combination r * mask(k) + mask(e) of the pair's masks.
+    """
+
+    sent: Residues
+    pairs: Residues
 
     @staticmethod
     def size_bytes(members: int) -> int:
@@ -133,7 +144,7 @@ class Evidence:
 
     @classmethod
     def from_wire(cls, data: bytes, members: int, of: str) -> Evidence:
-        """`of` names the sender. Raises RemoteProtocolError."""
+        """Parse the statement. Raises RemoteProtocolError, naming the sender `of`, if its size is wrong."""
         if len(data) != cls.size_bytes(members):
             raise RemoteProtocolError(f"{of} stated {len(data)} bytes in place of {cls.size_bytes(members)}")
         sent, pairs = np.frombuffer(data, "<u8").reshape(2, members, TRIALS)
@@ -142,7 +153,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Those who gave garbage; or a pair of members of whom one at least lies."""
+    """The ranks that gave garbage; or, with `is_pair`, two ranks of which at least one lies."""
 
     ranks: tuple[int, ...]
     is_pair: bool
@@ -150,14 +161,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class TrialFacts:
-    """What all know of the trials before anything is stated.
+    """The data about the trials that all members have before they make statements.
 
     Attributes:
-        owner: of the block that all places are in.
+        owner: rank of the owner of the block in which all positions are.
         factors: 16, one for each trial.
-        totals: the sums at the places, as the owner told them.
-        self_masks: members x 16, at the places.
-        blinded: members x 16, the numbers e under the masks of pairs.
+        totals: 16 sums at the positions, as the owner sent them.
+        self_masks: (members, 16), the self-masks at the positions.
+        blinded: (members, 16), the numbers e under pair masks.
     """
 
     owner: int
@@ -167,7 +178,7 @@ class TrialFacts:
     blinded: Residues
 
     def judge(self, evidence: Sequence[Evidence]) -> Verdict | None:
-        """What follows from what all have stated, by rank. None: nobody failed a trial."""
+        """Decide from the statements of all members, by rank. None if every member passed all trials."""
         members = range(len(evidence))
         pairs = self._pairs_at_odds(evidence)
         doubted = {rank for pair in pairs for rank in pair}
@@ -197,7 +208,10 @@ class TrialFacts:
         return bool(np.all((signed >= -most) & (signed <= most)))
 
     def _sent(self, evidence: Sequence[Evidence], rank: int) -> Residues:
-        """At the places, under masks. What the owner has given follows from the sums that it told."""
+        """Return the masked items of a member at the positions.
+
+        The owner's own items are computed from the sums that it sent.
+        """
         stated = evidence[rank].sent
         mine: Residues = stated[rank]
         if rank == self.owner:
@@ -206,5 +220,5 @@ class TrialFacts:
 
 
 def _headroom(members: int) -> int:
-    """h = ceil(log2 members)."""
+    """Return h = ceil(log2 members)."""
     return (members - 1).bit_length()

@@ -1,13 +1,14 @@
-"""Discrete Gaussian noise, exactly, from a generator of the operating system's entropy.
+"""Exact discrete Gaussian noise, from a generator of the operating system's entropy.
 
-Theory. Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", 2020, algorithms 1
-to 3, for many numbers at once: rejection from a discrete Laplace distribution, each coin with a probability
-of exp(-p/q) made of coins with rational probabilities, and those of whole numbers. No number is rounded on
-the way, so that the last bits tell nothing (Mironov 2012).
+Theory. Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", 2020, algorithms 1 to
+3, vectorised: rejection sampling from a discrete Laplace distribution. A coin with probability exp(-p/q) is
+made of coins with rational probabilities, and those of uniform whole numbers. No number is rounded on the
+way, so the last bits reveal nothing (Mironov 2012).
 
-The sum of a few such numbers is no discrete Gaussian, but so close that the distance does not matter from a
-standard deviation of two steps on (Kairouz, Liu and Steinke, "The distributed discrete Gaussian mechanism for
-federated learning", 2021, theorem 9: 10 exp(-2 pi^2 sigma^2 k / (k + 1)), summed over k < members).
+The sum of a few such numbers is not a discrete Gaussian, but from a standard deviation of two steps on it is
+so close that the difference does not matter (Kairouz, Liu and Steinke, "The distributed discrete Gaussian
+mechanism for federated learning", 2021, theorem 9: 10 exp(-2 pi^2 sigma^2 k / (k + 1)), summed over k <
+members).
 """
 
 from __future__ import annotations
@@ -17,26 +18,27 @@ from numpy.typing import NDArray
 
 from duetlink.base.chance.words import RandomWords
 
-# (|y| - sigma)^2 has to fit 63 bits for every y that ever occurs: at 2^24, up to 180 sigma
+# (|y| - sigma)^2 has to fit 63 bits for every y that occurs; at 2^24 it does for y up to 180 sigma.
 MOST_SIGMA = 2**24
 
 Words = NDArray[np.uint64]
 
 
 class Coins(RandomWords):
-    """Random words, and coins made of them."""
+    """Random numbers and biased coins, made of random 64-bit words."""
 
     def below(self, bounds: Words) -> Words:
-        """A whole number from 0 up to each bound, exclusive, all as probable."""
+        """Draw a uniform whole number from 0 up to each bound, exclusive."""
         found = self.words(len(bounds)).copy()
-        # what lies over the last multiple of the bound is drawn again: 2^64 mod b, without 2^64
+        # rejects the first 2^64 mod bound words, so that the rest is a multiple of the bound; 2^64 itself
+        # does not fit
         too_many = (np.uint64(0) - bounds) % bounds
         while len(again := np.flatnonzero(found < too_many)):
             found[again] = self.words(len(again))
         return np.asarray(found % bounds)
 
     def exp_of_fraction(self, above: Words, under: Words) -> NDArray[np.bool_]:
-        """True with a probability of exp(-above / under), for fractions up to 1 (algorithm 1)."""
+        """Draw coins, True with probability exp(-above / under), for fractions up to 1 (algorithm 1)."""
         is_odd = np.ones(len(above), np.bool_)
         left = np.arange(len(above))
         turn = np.uint64(1)
@@ -48,7 +50,7 @@ class Coins(RandomWords):
         return is_odd
 
     def exp(self, above: Words, under: Words) -> NDArray[np.bool_]:
-        """True with a probability of exp(-above / under)."""
+        """Draw coins, True with probability exp(-above / under)."""
         whole = above // under
         left = np.flatnonzero(whole)
         found = np.ones(len(above), np.bool_)
@@ -64,7 +66,7 @@ class Coins(RandomWords):
         return found
 
     def laplace(self, count: int, scale: int) -> NDArray[np.int64]:
-        """At most `count` numbers y with a probability proportional to exp(-|y| / scale) (algorithm 2)."""
+        """Draw at most `count` numbers y with probability proportional to exp(-|y| / scale) (algorithm 2)."""
         scales = np.full(count, scale, np.uint64)
         part = self.below(scales)
         part = part[self.exp_of_fraction(part, scales)]
@@ -81,7 +83,7 @@ class Coins(RandomWords):
 
 
 def discrete_gaussian(sigma: int, count: int, coins: Coins | None = None) -> NDArray[np.int64]:
-    """`count` whole numbers y with a probability proportional to exp(-y^2 / (2 sigma^2)) (algorithm 3).
+    """Draw `count` whole numbers y with probability proportional to exp(-y^2 / (2 sigma^2)) (algorithm 3).
 
     Raises:
         ValueError: sigma is not from 1 to 2^24.

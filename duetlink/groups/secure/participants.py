@@ -1,4 +1,4 @@
-"""Who takes part in a secure sum."""
+"""The members that take part in a secure sum."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ class Participants:
 
     @property
     def digest(self) -> bytes:
-        """32 bytes that stand for the epoch and the whole list, in its order."""
+        """SHA-256 of the epoch and the list of keys, in order."""
         head = b"duetlink/1 secure sum" + self.epoch.to_bytes(8, "big") + self.size.to_bytes(2, "big")
         lengths = b"".join(len(key).to_bytes(2, "big") + key for key in self.keys)
         return hashlib.sha256(head + lengths).digest()
 
     def check(self, colluding: int, *, is_noisy: bool) -> None:
-        """Raises GroupError if a sum over these would show a member's value."""
+        """Raise GroupError if a sum over these members would reveal a member's value.
+
+        `colluding` is the number of members that may share what they know; `is_noisy` that the sum has noise.
+        """
         if self.size < LEAST_MEMBERS:
             raise GroupError(
-                f"a secure sum of {self.size} members hides nothing: each takes its own value off the sum "
-                f"and has the other's. It needs {LEAST_MEMBERS}; a plain all_reduce promises no secrecy"
+                f"a secure sum of {self.size} members hides nothing: each subtracts its own value from the "
+                f"sum and has the other's. It needs {LEAST_MEMBERS}; a plain all_reduce promises no secrecy"
             )
         if colluding > self.size - 1 - (not is_noisy):
             raise GroupError(
-                f"if {colluding} of {self.size} members collude, they take their own values off the sum and "
-                "have that of a single one. Only noise= hides it, and that of one honest member at least"
+                f"if {colluding} of {self.size} members collude, they subtract their own values from the sum "
+                "and learn that of a single member. Only noise= hides it, if one member at least is honest"
             )
 
     def ranks_of(self, later: Participants) -> Sequence[int] | None:
-        """The ranks here of those who take part later; None if somebody new is among them."""
+        """Return the ranks, in this epoch, of the members of a later one; None if one of them is new."""
         places = {key: rank for rank, key in enumerate(self.keys)}
         found = [places.get(key) for key in later.keys]
         return None if None in found else [rank for rank in found if rank is not None]

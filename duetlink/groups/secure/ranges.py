@@ -1,7 +1,8 @@
-"""How the items of one kind become residues with noise, and what their sum says.
+"""The encoding of arrays as residues with noise, and the decoding of their sum.
 
-Nothing of the values decides how: a range is declared, or is the one of `DEFAULT_LIMIT`. An exponent that
-members agree on would be finer, and would show all of them the largest value that there is.
+The encoding does not depend on the values: the range is declared by the user, or follows from
+`DEFAULT_LIMIT`. An exponent that members agree on would give finer steps, but would reveal the largest value
+to all of them.
 """
 
 from __future__ import annotations
@@ -21,31 +22,31 @@ from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.naming import SUM_BITS
 from duetlink.groups.secure.noise import MOST_SIGMA, discrete_gaussian
 
-# For floats where no limit is declared: in 64 bits, in steps of 2^-34 or finer whoever takes part.
+# The limit of floats if none is declared. With 64 bits, steps are 2^-34 or finer for up to 16 members.
 DEFAULT_LIMIT = 1e6
-# Sums use a 16th of the ring. Garbage leaves that in 15 of 16 items.
+# Sums use a 16th of the ring, so random garbage is out of range in 15 of 16 items.
 _GUARD_BITS = 4
-# Where whoever gave garbage is to be named, items are at most 2^SUM_BITS / members steps (`naming.py`).
+# With `accountable`, items are at most 2^SUM_BITS / members steps (`naming.py`).
 _ACCOUNTABLE_GUARD_BITS = 62 - SUM_BITS
-# With noise no finer steps are needed: 2^20 of them in a standard deviation.
+# Finer steps are not needed with noise: the standard deviation of a share is at most 2^20 steps.
 _FINEST_SIGMA = 2**20
 # A standard deviation of fewer steps would be rounded up by more than 1/64.
 _COARSEST_SIGMA = 64
-# Noise beyond has a probability of 10^-57 for each item.
+# Larger noise has a probability of 10^-57 for each item.
 _MOST_DEVIATIONS = 16
 _CHUNK_ITEMS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Of one kind of items.
+    """The range and the step of the residues for items of one dtype.
 
     Attributes:
-        element: the kind.
-        fixed: of floats; None for integers, whose step is 1.
-        limit: no member's item is larger, or smaller than its negative. Of floats it is rounded up to one.
-        members: whose items are added.
-        share_sigma: standard deviation of each member's part of the noise, in steps; 0 is no noise.
+        element: the dtype.
+        fixed: the fixed-point format of floats; None for integers, whose step is 1.
+        limit: the largest magnitude of an item. For floats it is rounded up to a value of the dtype.
+        members: the number of members whose items are added.
+        share_sigma: standard deviation of each member's part of the noise, in steps; 0 without noise.
     """
 
     element: Element
@@ -65,16 +66,21 @@ class Range:
         *,
         accountable: bool = False,
     ) -> Range:
-        """For items of this kind.
+        """Choose the range for items of this dtype.
 
         Args:
-            limit: of each item; None takes 10^6 for floats, and for integers what 64 bits allow.
+            element: the dtype.
+            members: the number of members.
+            limit: the largest magnitude of an item; None means 10^6 for floats, and for integers the largest
+                that 64 bits allow.
             noise: standard deviation of the noise that `honest` members add together.
-            accountable: whether whoever gave garbage is to be named: 64 bits, of which sums use few.
+            honest: the number of members that do not collude.
+            accountable: the member that gave garbage is to be named; residues then have 64 bits, of which
+                sums use few.
 
         Raises:
-            UnsupportedValue: sums of this kind are not made.
-            SettingError: the limit or the noise is no such thing, or the two do not fit each other.
+            UnsupportedValue: there is no secure sum for this dtype.
+            SettingError: the limit or the noise is invalid, or the noise is too small for the steps.
         """
         if limit is not None and not (math.isfinite(limit) and limit > 0):
             raise SettingError(f"limit is {limit!r}: it is above 0 and finite")
@@ -96,7 +102,7 @@ class Range:
             raise UnsupportedValue(f"{element.name} cannot be added; convert it to float16 or bfloat16 first")
         bits = 64 if accountable or limit is None or element.size_bytes > 4 else 32
         limit = DEFAULT_LIMIT if limit is None else _in_format(float(limit), element)
-        room = limit + _MOST_DEVIATIONS * share  # of all members' noise together, each has at most this part
+        room = limit + _MOST_DEVIATIONS * share  # largest magnitude of an item with its noise
         try:
             finest = FixedPoint.of_range(room, members, bits=bits, noise_bits=guard_bits).fraction_bits
             if not share:
@@ -105,29 +111,29 @@ class Range:
             sigma = math.ceil(math.ldexp(share, fraction_bits))
             fixed = FixedPoint(bits, fraction_bits, limit, members)
         except ValueError as error:
-            raise SettingError(f"limit {limit:g} with noise {noise:g} cannot be: {error}") from None
+            raise SettingError(f"limit {limit:g} and noise {noise:g} do not fit together: {error}") from None
         if sigma < _COARSEST_SIGMA:
             raise SettingError(
-                f"noise {noise:g} is too small beside a limit of {limit:g}: the steps of {bits} bits are "
+                f"noise {noise:g} is too small for a limit of {limit:g}: the steps of {bits} bits are "
                 f"{fixed.step:g}. Declare {finer}"
             )
         return cls(element, fixed, limit, members, _checked(sigma))
 
     @property
     def storage(self) -> np.dtype[Any]:
-        """Of residues."""
+        """The dtype of the residues."""
         return np.dtype("<u8") if self.fixed is None else self.fixed.storage
 
     @property
     def step(self) -> float:
-        """The difference between two neighbouring residues."""
+        """The difference in value between two neighbouring residues."""
         return 1.0 if self.fixed is None else self.fixed.step
 
     def encode(self, array: Array) -> Residues:
-        """Residues of a flat array of this kind, with this member's noise, in new memory.
+        """Encode a flat array of this dtype as residues with this member's noise, in new memory.
 
         Raises:
-            OutOfRange: an item is beyond the limit, or no number. Nothing is clipped.
+            OutOfRange: an item is beyond the limit, or NaN. Nothing is clipped.
         """
         out: Residues = np.empty(len(array), self.storage)
         for start in range(0, len(array), _CHUNK_ITEMS):
@@ -139,7 +145,7 @@ class Range:
         return out
 
     def check(self, array: Array) -> None:
-        """Raises OutOfRange: an item of a flat array of floats is beyond the limit, or no number."""
+        """Raise OutOfRange if an item of a flat array of floats is beyond the limit, or NaN."""
         assert self.fixed is not None
         try:
             self.fixed.check(floats(array, self.element))
@@ -147,19 +153,19 @@ class Range:
             raise self._out_of_range(error) from None
 
     def decode(self, total: Residues, op: str) -> Array:
-        """The sum or the mean that the members' residues give together, of the element's storage.
+        """Decode the sum of all members' residues as a sum or a mean, in the dtype's storage.
 
         Raises:
-            SecureSumFailed: it is beyond what all members' items can give.
-            OutOfRange: it does not fit the kind of integers.
+            SecureSumFailed: a sum is larger than the items of all members can give together.
+            OutOfRange: a sum does not fit the integer dtype.
         """
         signed = total.view(f"<i{total.itemsize}")
         most = self.members * (self.limit / self.step + _MOST_DEVIATIONS * self.share_sigma + 1)
         if len(signed) and not (-most <= int(signed.min()) and int(signed.max()) <= most):
             raise SecureSumFailed(
-                f"a sum is beyond {self.members} times the limit of {self.limit:g}: a member has not added "
-                "what it was to add, and which one cannot be told from a sum that shows nobody's part. With "
-                "accountable=True, whoever takes a sum 2^55 steps beyond its range is named"
+                f"a sum is beyond {self.members} times the limit of {self.limit:g}: a member has added "
+                "garbage. A secure sum does not reveal which one. With accountable=True, a member that takes "
+                "a sum 2^55 steps beyond its range is named"
             )
         if self.fixed is None:
             return self._as_integers(signed, op)
@@ -201,7 +207,7 @@ class Range:
 
 
 def _in_format(limit: float, element: Element) -> float:
-    """The limit, or what it becomes as an item if that is more: items that were clipped to it are that."""
+    """Return the limit rounded to the dtype if that is larger: items clipped to the limit have that value."""
     found = float(floats(unfloats(np.array([limit]), element), element)[0])
     return max(limit, found) if math.isfinite(found) else limit
 
@@ -213,7 +219,7 @@ def _of_integers(members: int, limit: float | None, sigma: int, accountable: boo
     if most < 1:
         raise SettingError(f"{members} members cannot add up integers with noise of {sigma} steps each")
     if limit is not None and limit > most:
-        raise SettingError(f"limit is {limit:g}: {members} members can add up integers to {most:,}")
+        raise SettingError(f"limit is {limit:g}: {members} members can add up integers of at most {most:,}")
     return most if limit is None else limit
 
 

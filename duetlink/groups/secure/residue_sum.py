@@ -1,4 +1,4 @@
-"""A secure sum of residues over as many epochs as it takes."""
+"""A secure sum of residues that survives losses: it is finished or begun again in the next epoch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from duetlink.groups.secure.participants import Participants
 
 
 class ResidueSum:
-    """One call of one member. It keeps what a loss has interrupted, until the next epoch finishes it."""
+    """One secure sum at one member. It keeps a round that a loss has interrupted until it is finished."""
 
     def __init__(self) -> None:
         self._kept: MaskedRound | None = None
 
     def check(self, party: Participants, colluding: int, *, is_noisy: bool = False) -> None:
-        """Raise GroupError, before anything is sent, where nobody's value would be hidden."""
-        if self._kept is None:  # else there may be a sum over more members to be finished
+        """Raise GroupError, before anything is sent, if the sum would not hide a member's value."""
+        if self._kept is None:  # else a sum over more members may have to be finished
             party.check(colluding, is_noisy=is_noisy)
 
     async def run(
@@ -34,25 +34,25 @@ class ResidueSum:
         is_noisy: bool = False,
         accountable: bool = False,
     ) -> list[Residues]:
-        """The sums over all members, modulo the width of the items; the same at all of them.
+        """Return the sums over all members modulo 2^32 or 2^64, the width of the items; equal at all members.
 
         Args:
-            wire: of the epoch that there is now.
-            party: its members.
-            terms: whatever all have to have called alike.
-            colluding: how many members may put together what they have.
-            make: gives this member's arrays, which are used up; called once for each attempt, and not where
-                an attempt is finished.
-            is_noisy: whether they have noise, which hides the value of a single honest member.
-            accountable: whether who gave garbage is found out; residues then have 64 bits.
+            wire: the operations of the current epoch.
+            party: the members of that epoch.
+            terms: bytes that have to be equal at all members, as a description of the sum.
+            colluding: the number of members that may share what they know.
+            make: returns this member's arrays, which are overwritten. It is called once for each new attempt,
+                and not when an interrupted attempt is finished.
+            is_noisy: the arrays have noise, which hides the value of a single honest member.
+            accountable: find out which member gave garbage; residues then have 64 bits.
 
         Raises:
             GroupError: there are fewer than three members, or all but one may collude.
-            OperationMismatch: the members have not called the same.
-            RemoteProtocolError: a member does not keep to the protocol; it names the member.
-            SecureSumFailed: the sum was interrupted while it was being opened, and cannot be finished; or
-                a member gave garbage, and it names the member.
-            PeerLost: a member is gone; call this again in the next epoch.
+            OperationMismatch: the members' calls differ.
+            RemoteProtocolError: a member breaks the protocol; the text names it.
+            SecureSumFailed: the sum was interrupted while it was being opened, and cannot be finished; or a
+                member gave garbage, and the error names it.
+            PeerLost: a member is lost; call this again in the next epoch.
         """
         self.check(party, colluding, is_noisy=is_noisy)
         kept = self._kept
@@ -64,14 +64,14 @@ class ResidueSum:
         if way is NextStep.STOP:
             raise SecureSumFailed(
                 "a member was lost while this sum was being opened, and those who are left cannot finish it. "
-                "It is not made again by itself: two sums of the same values over different members differ "
-                "by a member's value, and somebody may know the first one"
+                "It is not repeated automatically: two sums of the same values over different members differ "
+                "by a member's value, and a member may know the first one"
             )
         if way is NextStep.FINISH:
             assert kept is not None
             found = await kept.finish(wire, party)
         else:
-            self._kept = kept = attempt  # whatever was kept before is burnt
+            self._kept = kept = attempt  # a round that was kept before is never opened
             party.check(colluding, is_noisy=is_noisy)
             await kept.mask(wire, await make())
             await kept.commit(wire)

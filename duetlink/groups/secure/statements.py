@@ -1,12 +1,13 @@
-"""Statements that all honest members hear alike, or of which they know who told them differently.
+"""Signed statements that are the same at all honest members, or else reveal the member that lied.
 
-Theory. A member can tell two others different things over links that only those two see. So each signs what
-it states, and all tell all what they have heard (the echo broadcast of Goldwasser and Lindell, "Secure
-multi-party computation without agreement", 2005, with the signatures of Dolev and Strong, "Authenticated
-algorithms for Byzantine agreement", 1983). Two statements that one member has signed in one step convict it,
-whoever shows them, and nobody can be convicted by others. If one honest member goes on with a statement and
-another one with a second one, each has told the other its own: both know it. Members that collude can still
-show one honest member what they keep from another.
+Theory. A member can send different statements to two others, over links that only those two see. So each
+member signs its statement, and all members forward all statements that they have received (the echo broadcast
+of Goldwasser and Lindell, "Secure multi-party computation without agreement", 2005, with the signatures of
+Dolev and Strong, "Authenticated algorithms for Byzantine agreement", 1983). Two different statements that one
+member has signed in the same step convict it, no matter who presents them, and no member can be convicted by
+others. If two honest members received different statements of a third, each has forwarded its own to the
+other, so both know it. Members that collude can still show one honest member a statement that they keep from
+another.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PUBLIC_KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What all have stated in one step, by rank; `liars` are those who have stated different things."""
+    """The statements of one step, by rank; `liars` are the ranks that signed two different ones."""
 
     statements: list[bytes]
     liars: tuple[int, ...]
@@ -35,18 +36,18 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Of one round, at one member. Every step of a round has a name of its own."""
+    """The signed statements of one round, at one member. Every step of a round has a name of its own."""
 
-    round: bytes
+    round: bytes  # digest of the round
     private: Ed25519PrivateKey
     keys: Sequence[bytes]  # Ed25519, by rank
 
     async def declare(self, wire: RoundOperations, step: str, data: bytes) -> Declared:
-        """State `data`, which is as long at all members, and hear what the others state.
+        """Send the signed statement `data` to all members, and collect theirs. All have the same length.
 
         Raises:
-            RemoteProtocolError: a member has not signed what it stated, or passed on what nobody signed; it
-                names the member.
+            RemoteProtocolError: a member's signature is invalid, or it forwarded a statement without a valid
+                signature; the text names the member.
         """
         size = len(self.keys)
         mine = data + self.private.sign(self._text(step, data))
@@ -69,13 +70,13 @@ class Statements:
         return Declared([each[:-SIGNATURE_BYTES] for each in told], tuple(sorted(liars)))
 
     def _text(self, step: str, data: bytes) -> bytes:
-        """What is signed: no statement of another step or round is one of this."""
+        """Return the bytes to sign, which bind the statement to its step and round."""
         return digest("statement", self.round + digest(step, data))
 
     def _is_signed(self, step: str, rank: int, told: bytes) -> bool:
         data, signature = told[:-SIGNATURE_BYTES], told[-SIGNATURE_BYTES:]
         try:
             Ed25519PublicKey.from_public_bytes(self.keys[rank]).verify(signature, self._text(step, data))
-        except (InvalidSignature, ValueError):  # a key that is none signs nothing
+        except (InvalidSignature, ValueError):  # ValueError: the public key is invalid
             return False
         return True

@@ -1,4 +1,4 @@
-"""Secure sums of values: what `Group` calls, and what it gives back."""
+"""Secure sums of values: encodes arrays as residues, adds them up masked, and decodes the sum."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from duetlink.groups.secure.residue_sum import ResidueSum
 
 
 class SecureSum:
-    """One call of a secure sum. It is kept from one epoch to the next where a loss has interrupted it."""
+    """One call of a secure sum. It is kept from one epoch to the next if a loss interrupts it."""
 
     def __init__(self) -> None:
         self.residues = ResidueSum()
-        # of the attempt that is finished, maybe in an epoch of fewer members than had encoded their values
+        # the ranges of the attempt that is opened; it may have had more members than the current epoch
         self.ranges: Sequence[Range] = ()
 
     async def run(
@@ -37,32 +37,34 @@ class SecureSum:
         refusal: OutOfRange | None = None,
         call: str = "",
     ) -> object:
-        """The sum or mean of all members' values, which shows no more of each than the result does.
+        """Return the sum or mean of all members' values, which reveals nothing of each but the result.
 
         Args:
-            collectives: of the epoch that there is now.
-            party: its members.
-            value: of the same form at all members: floats and integers.
-            options: as for `group.all_reduce`. The result is exact but for the rounding of each float to a
-                step; the part of the noise of members that collude, who know theirs, does not count.
-            refusal: what is raised, once the others were told, in place of giving this member's value.
-            call: where it was called, for errors.
+            collectives: the operations of the current epoch.
+            party: the members of that epoch.
+            value: floats and integers, with the same shapes and dtypes at all members.
+            options: as for `group.all_reduce`. The result is exact except that each float is rounded to a
+                step. Members that collude know their own part of the noise, so it does not protect the
+            others.
+            refusal: if given, an error that is raised instead of sending this member's value, after the other
+                members were notified.
+            call: the place of the user's call, for error messages.
 
         Raises:
             GroupError: there are fewer than three members.
-            SettingError: an argument cannot be.
+            SettingError: an argument is invalid.
             OutOfRange: an item is beyond the limit. The others get OperationAborted, without the value.
-            SecureSumFailed: the sum shows that somebody gave garbage (`ranks` says who, where that is
-                known), or a loss came at the wrong moment.
+            SecureSumFailed: the sum shows that a member gave garbage (`ranks` names it, if it is known), or a
+                member was lost while the sum was being opened.
             OperationMismatch, OperationAborted, PeerLost, RemoteProtocolError, MissingLibrary,
             UnsupportedValue: as every operation.
         """
         if not options.is_sum:
-            raise UnsupportedValue(f"a secure {options.op!r} is not made; there are sum, mean")
+            raise UnsupportedValue(f"op is {options.op!r}: a secure sum has the ops sum and mean")
         size = party.size
         colluding = max(size - 2, 1) if options.colluding is None else options.colluding
         if colluding < 0:
-            raise SettingError(f"colluding is {colluding}: it is a number of members")
+            raise SettingError(f"colluding is {colluding}: it is a number of members, 0 or more")
         tree = take_apart(value)
         if not tree.leaves:
             raise UnsupportedValue("there is no array in this value")
@@ -77,7 +79,7 @@ class SecureSum:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What one attempt is to add up."""
+    """The value and the options of one attempt."""
 
     tree: Tree
     options: ReduceOptions
@@ -87,7 +89,7 @@ class _Asked:
 
     @property
     def terms(self) -> bytes:
-        """The same where members have called the same: 10, 10.0 and NumPy's 10 are one number."""
+        """Bytes that are equal at members whose calls agree; 10, 10.0 and NumPy's 10 are one number."""
         asked = self.options
         limit = None if asked.limit is None else float(asked.limit)
         terms = (self.tree.what, asked.op, limit, float(asked.noise), int(self.colluding))
@@ -108,8 +110,10 @@ async def secure_sum(
                     raise asked.refusal
                 found.append(await off_loop(flat.nbytes, each.encode, flat, least_bytes=_least(each)))
             except OutOfRange:
-                # the others are told who it was, and nothing of the value
-                self.engine.abandon(f"a secure sum at {call}", "a value of its is beyond the declared range")
+                # the others learn which member it was, and nothing of the value
+                self.engine.abandon(
+                    f"a secure sum at {call}", "one of its values is outside the declared range"
+                )
                 raise
         return found
 
@@ -134,5 +138,8 @@ async def secure_sum(
 
 
 def _least(each: Range) -> int:
-    """Bytes from which on encoding leaves the loop: noise takes half a microsecond for each item."""
+    """Return the size in bytes from which encoding runs off the loop thread.
+
+    It is smaller with noise, which takes half a microsecond for each item.
+    """
     return 16 * 1024 if each.share_sigma else 1024 * 1024

@@ -103,13 +103,13 @@ async def test_the_sum_is_exact_whatever_the_size(make_sum: MakeSum, size: int) 
 async def test_a_sum_of_two_is_refused_with_the_reason(make_sum: MakeSum) -> None:
     for error in await make_sum([0, 1]).sum(values):
         assert isinstance(error, GroupError)
-        assert "each takes its own value off the sum and has the other's" in str(error)
+        assert "each subtracts its own value from the sum and has the other's" in str(error)
 
 
 async def test_all_but_one_that_collude_are_refused(make_sum: MakeSum) -> None:
     for error in await make_sum(range(4)).sum(values, colluding=3):
         assert isinstance(error, GroupError)
-        assert "have that of a single one" in str(error)
+        assert "learn that of a single member" in str(error)
 
 
 # -- what travels ------------------------------------------------------------------------------------------
@@ -383,13 +383,13 @@ KEY_AT = 1 + 2 * DIGEST_BYTES
 @pytest.mark.parametrize(
     ("step", "change", "words"),
     [
-        (0, overwrite(0, b"\x07"), r"rank 2 \(member 2\) says that its last round is at stage 7"),
+        (0, overwrite(0, b"\x07"), r"rank 2 \(member 2\) reports a round at the unknown stage 7"),
         (0, flip(1 + DIGEST_BYTES), r"rank 2 \(member 2\) has another list of members"),
-        (0, flip(-1), r"rank 2 \(member 2\) sent a share that is not what it says"),
-        (0, overwrite(KEY_AT, bytes(32)), r"the key of rank 2 \(member 2\) is no usable X25519 key"),
+        (0, flip(-1), r"rank 2 \(member 2\) sent a share that does not fit its commitment"),
+        (0, overwrite(KEY_AT, bytes(32)), r"the key of rank 2 \(member 2\) is not a usable X25519 key"),
         (0, flip(KEY_AT + 40), r"rank \d \(member \d\) was told other keys of rank 2 \(member 2\)"),
         (2, flip(0), r"rank 2 \(member 2\) was told other keys of"),
-        (3, flip(0), r"rank 2 \(member 2\) told a self-mask that is not the one"),
+        (3, flip(0), r"rank 2 \(member 2\) sent a self-mask that is not the one"),
     ],
     ids=["no stage", "list", "share", "weak key", "two keys", "commitment", "seed"],
 )
@@ -474,7 +474,7 @@ async def test_a_false_share_of_a_lost_member_is_found_and_named(make_sum: MakeS
     epoch = make_sum([0, 1, 3], 2, sums)
     alter(epoch, 2, 0, 1, flip(32))  # seat 3 to seat 0: after its seed, its share
     found = await epoch.sum(values)
-    with pytest.raises(RemoteProtocolError, match=r"rank 2 \(member 3\) told a share"):
+    with pytest.raises(RemoteProtocolError, match=r"rank 2 \(member 3\) sent a share"):
         raise next(each for each in found if isinstance(each, RemoteProtocolError))
 
 

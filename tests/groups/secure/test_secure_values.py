@@ -155,7 +155,7 @@ async def test_what_is_out_of_range_is_not_clipped_and_its_member_is_named_witho
     for each in found[:2]:
         assert isinstance(each, OperationAborted)
         assert str(each).startswith(
-            "rank 2 (member 2) gave up a secure sum at a.py:2: a value of its is beyond the declared range"
+            "rank 2 (member 2) gave up a secure sum at a.py:2: one of its values is outside the declared range"
         )
 
 
@@ -208,7 +208,7 @@ async def test_a_weighted_average_has_the_limit_of_the_values(make_epoch: MakeEp
             assert str(found).startswith("1 items are beyond the range of ±10, the first (11) at 1")
         else:
             assert isinstance(found, OperationAborted)
-            assert "a value of its is beyond the declared range" in str(found)
+            assert "one of its values is outside the declared range" in str(found)
 
 
 async def test_different_ranges_are_found(make_epoch: MakeEpoch) -> None:
@@ -238,7 +238,7 @@ async def test_garbage_in_place_of_masked_values_is_found(
     monkeypatch.setattr(Range, "encode", garbage)
     for each in await reduce(epoch, random(3, 20), limit=1.0):
         assert isinstance(each, SecureSumFailed)
-        assert "which one cannot be told" in str(each)
+        assert "does not reveal which one" in str(each)
 
 
 def test_every_sum_that_members_may_give_is_within_the_range() -> None:
