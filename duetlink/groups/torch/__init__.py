@@ -2,11 +2,26 @@
 
     torch.distributed.init_process_group("duetlink", init_method="duetlink://?size=3")
 
-which shows the line, with a code, for the other ranks; they meet as the members of a group do, and trust
-nobody but who knows the code. `store=GroupStore(group)` takes a group that is there already. With torch's own
-`env://`, `tcp://` and `file://` the ranks find each other through torch's store, so they trust that store:
-whoever can write to it can take a rank's place. What they then say to each other goes over duetlink's links,
-encrypted and by whatever path there is. `hooks` has gradients in fewer bytes for DDP.
+This prints the line, with a code, that the other ranks have to run. The ranks meet as the members of a group
+do, and only those that know the code take part. `store=GroupStore(group)` uses a group that exists already.
+With torch's own `env://`, `tcp://` and `file://` the ranks find each other through torch's store, and trust
+it: anyone who can write to it can take a rank's place. Messages between ranks then go over duetlink's links,
+encrypted, by the best path. `hooks` has hooks for DDP that send gradients in fewer bytes.
+
+**Job**: the ranks of one `init_process_group`, in this process a `TorchJob`, until `destroy_process_group`.
+**Process group**: some ranks of a job (`dist.new_group`); each has its own `Mesh` and `Collectives`.
+**Face**: the object that c10d, torch's C++ layer for communication, calls: a `ProcessGroup` or a `Backend`.
+**Store**: torch's key-value store, by which ranks find each other.
+**Keeper**: rank 0, which holds the keys of a `GroupStore`; the other ranks send it questions.
+**Work**: torch's handle of an operation that runs, with `wait()` and a future.
+**Handle**: a text that names one process to `reconfigure`.
+
+Example: `dist.all_reduce(tensor)` on rank 1 of 3.
+
+    torch calls Face.allreduce([tensor], options)            on the thread of the script
+    Face.start submits TorchOperations.all_reduce            to the loop thread, and returns a PendingWork
+    Collectives.all_reduce(..., in_place=True)               exchanges messages, and writes into `tensor`
+    PendingWork.wait()                                       returns, or raises OperationMismatch, PeerLost, …
 """
 
 from datetime import timedelta as _timedelta
@@ -28,18 +43,20 @@ __all__ = ["GroupStore", "Options", "Reconfigure", "monitored_barrier"]
 def monitored_barrier(
     group: _Any = None, timeout: _timedelta | float | None = None, wait_all_ranks: bool = False
 ) -> None:
-    """`torch.distributed.monitored_barrier`, which torch itself keeps to gloo, for a group of duetlink's.
+    """Wait until all ranks have called this, as `torch.distributed.monitored_barrier` does for gloo.
 
     `timeout` is that of the group by default. Ranks that are not in the group return at once.
 
     Raises:
-        GroupError: somebody has not come in time; it names the first one, or with `wait_all_ranks` all.
+        GroupError: a rank has not called this in time; the text names the first one, or with `wait_all_ranks`
+            all of them.
+        ValueError: the group is not one of duetlink's.
     """
     if group == _dist.GroupMember.NON_GROUP_MEMBER:
         return
     found = _dist.distributed_c10d._get_default_group() if group is None else group
     if not isinstance(found, _Face):
-        raise ValueError("duetlink's monitored_barrier is for groups of duetlink's")
+        raise ValueError("duetlink's monitored_barrier is for groups of the backend duetlink")
     found.monitored_barrier(timeout, wait_all_ranks)
 
 

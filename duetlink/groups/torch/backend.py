@@ -1,8 +1,8 @@
-"""The face for torch 2.14 and later: a `Backend`, which can stand beside others in one process group.
+"""The face for torch 2.14 and later: a `Backend`, which can be combined with others in one process group.
 
-It has the operations of `Face`, by the names that torch's base looks for. torch 2.13, which duetlink is
-tested with, lets nobody construct a `Backend` in Python, so this one has not run yet; `ProcessGroup` is the
-face unless `Options(as_backend=True)` asks for this.
+It has the operations of `Face`, by the names that torch's base class expects. duetlink is tested with torch
+2.13, in which a `Backend` cannot be constructed in Python, so this class has not run yet. `ProcessGroup` is
+the face unless `Options(as_backend=True)` asks for this one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _Base: Any = Backend
 
 
 class DuetlinkBackend(Face, _Base):  # type: ignore[misc]
-    """Some ranks of a job. Made by `create`, on all of them."""
+    """A process group as a `Backend`. `create` makes one on all of its ranks."""
 
     def __init__(self, job: TorchJob, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
-        """Raises GroupError: this release of torch cannot."""
+        """Raises GroupError if this release of torch does not support it."""
         try:
             _Base.__init__(self, options.group_rank, options.group_size)
         except TypeError as error:

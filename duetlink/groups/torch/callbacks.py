@@ -1,12 +1,12 @@
-"""Where the callbacks of futures run: on threads that may wait, and in the order in which operations ended.
+"""Threads that complete torch futures, so that callbacks may wait; in the order in which operations ended.
 
 torch runs a future's callbacks on the thread that completes it. A callback may wait for another sum, as those
-of torch's `powerSGD_hook` do, so it must not be the loop thread, which completes that other sum.
+of torch's `powerSGD_hook` do, so this must not be the loop thread, which completes that other sum.
 
-One thread has the turn at a time, and completes one future after the other. It loses the turn in two cases,
-and another thread goes on with the queue: when an operation has ended that its callback has begun, since the
+One thread at a time has the turn, and completes one future after the other. It loses the turn in two cases,
+and another thread goes on with the queue: when an operation ends that the running callback began, since the
 callback most likely waits for it; and when the callback has run for `_TURN_S`, since it may wait for another
-operation. So a callback is never waited for by what it waits for.
+operation. So there is no deadlock between a callback and the future that it waits for.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-_TURN_S = 0.1  # far more than what copies or decodes a bucket; a callback that waits loses no more than this
-_IDLE_S = 2.0  # until a thread without work ends: longer than most steps of a training
+_TURN_S = 0.1  # far longer than it takes to copy or decode a bucket; the most that a waiting callback delays
+_IDLE_S = 2.0  # a thread without work ends after this; longer than most training steps
 
 
 class Callbacks:
-    """Those of all groups in this process. Any thread may call."""
+    """The callback threads of all groups in this process. Any thread may call `run`."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -31,7 +31,7 @@ class Callbacks:
         self._since_s = 0.0
 
     def run(self, complete: Callable[[], object], begun_by: int) -> None:
-        """Call it soon, on another thread. `begun_by`: the thread that began the operation that has ended."""
+        """Call `complete` soon on another thread. `begun_by` is the thread that began the ended operation."""
         with self._changed:
             self._queue.append(complete)
             if self._holder == begun_by:
@@ -53,7 +53,7 @@ class Callbacks:
                     try:
                         complete()
                     finally:
-                        del complete  # it holds on to tensors
+                        del complete  # it refers to tensors
                         self._changed.acquire()
                         if self._holder == me:
                             self._holder = None
@@ -65,7 +65,7 @@ class Callbacks:
                     return
 
     def _turn_s(self) -> float:
-        """Until another thread may have the turn."""
+        """Return the seconds until another thread may take the turn."""
         return 0.0 if self._holder is None else self._since_s + _TURN_S - time.monotonic()
 
 

@@ -1,7 +1,7 @@
-"""What c10d calls, whichever class it calls it on: operations, the end, and a new beginning with other ranks.
+"""`Face`: the methods that c10d, torch's communication layer, calls on a process group.
 
-torch has had two faces for backends: `ProcessGroup` to 2.13, and `Backend` from 2.14 on, whose methods have
-the same names and arguments. Both are this class and a base of torch's.
+torch has two base classes for backends in Python: `ProcessGroup` up to 2.13, and `Backend` from 2.14 on.
+Their methods have the same names and arguments. duetlink's class for each combines `Face` with torch's base.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from duetlink.groups.torch.work import PendingWork
 
 
 class Face:
-    """Some ranks of a job, of which this process is one."""
+    """A process group: some ranks of a job, this process among them."""
 
     allow_pickle: bool
     collectives: Collectives
-    # what the latest operation that failed has raised: DDP's backward can raise no more than a RuntimeError
+    # the error of the latest operation that failed, since DDP's backward can raise only RuntimeError
     last_error: DuetError | None = None
 
     def _begin(self, job: TorchJob, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
-        """Connect all of them, which all do. Raises GroupError: not all have come in time."""
+        """Connect the ranks; all of them call it. Raises GroupError if some have not come in time."""
         self.allow_pickle = allow_pickle
         faces.add(self)
         self._job = job
@@ -53,7 +53,7 @@ class Face:
         self._barriers = 0
         self._operations = TorchOperations(self.collectives, self._rank, self._size)
 
-    # -- what torch asks of it -----------------------------------------------------------------------------
+    # -- properties that torch reads -----------------------------------------------------------------------
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's
         return "duetlink"
@@ -75,7 +75,7 @@ class Face:
 
     @property
     def _device_types(self) -> list[torch.device]:
-        """On which devices it takes tensors: torch asks for the first one, to load a state from rank 0."""
+        """The devices of the group's tensors. torch uses the first one to load a state from rank 0."""
         return [torch.device("cpu")]
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
@@ -86,11 +86,11 @@ class Face:
     # -- the end -------------------------------------------------------------------------------------------
 
     def abort(self) -> None:
-        """End what runs, at every rank with an error. `reconfigure` begins anew."""
+        """End the running operations with an error at every rank. `reconfigure` can follow."""
         self._end(at_once=True, last=False)
 
     def shutdown(self) -> None:
-        """Leave. What was sent arrives, and ranks that are a moment later still find this one's part."""
+        """Leave the group. Sent bytes still arrive, and ranks that end a moment later are served."""
         self._end(at_once=self.collectives.broken is not None, last=True)
 
     def _end(self, *, at_once: bool, last: bool) -> None:
@@ -98,29 +98,29 @@ class Face:
             self._job.thread.run(self.collectives.close())
         self._job.leave(self._own_name, at_once=at_once, last=last)
 
-    # -- a new beginning -----------------------------------------------------------------------------------
+    # -- reconfiguration -----------------------------------------------------------------------------------
 
     @property
     def supports_reconfigure(self) -> bool:
         return True
 
     def get_reconfigure_handle(self) -> str:
-        """What names this process to `reconfigure`, at any rank of the job."""
+        """Return the text that names this process in `reconfigure`, at any rank of the job."""
         return handle(self._job.generation, self._job.rank)
 
     def reconfigure(self, opts: Reconfigure) -> PendingWork:
-        """Go on with other ranks of the job, all of which call this; who is not among them need not.
+        """Go on with other ranks of the job. All ranks of the new group call this.
 
         Args:
-            opts: torch's `ReconfigureOptions`, or `Reconfigure`. `handles` are those of all who take part: a
-                list gives them their ranks in its order, a set in the order that they had in the job. `uuid`
-                is used once.
+            opts: torch's `ReconfigureOptions`, or `Reconfigure`. `handles` are those of all ranks that take
+                part: a list gives the new ranks by its order, a set keeps the order of the job. `uuid` is
+                used once.
 
-        What ran before ends with an error. A process that is no rank of the job cannot come in.
+        Running operations end with an error. A process that is not a rank of the job cannot take part.
 
         Raises:
-            GroupError: a `uuid` for the second time, handles that are no ranks', or not all came in time.
-                There is no group then, until another call of this.
+            GroupError: the `uuid` was used before, handles are invalid, or some ranks have not come in time.
+                Then there is no group until another call of this.
         """
         if opts.uuid in self._uuids:
             raise GroupError(f"uuid {opts.uuid} was already used: every reconfiguration takes a new one")
@@ -149,8 +149,10 @@ class Face:
     allreduce_coalesced = allreduce
 
     def all_reduce_by(self, codec: str, tensor: Tensor, memory: Array | None = None) -> PendingWork:
-        """The sum of all ranks' tensors, in place, by a codec of `group.all_reduce`. `memory`: flat, what
-        the codec left out before, and after this what it leaves out now.
+        """Sum all ranks' tensors in place, by a codec of `group.all_reduce`.
+
+        `memory` is a flat array of the values that the codec left out before. It is overwritten with those
+        that it leaves out now.
         """
         call = _call(f"all_reduce by {codec}", [tensor])
         work = self._operations.all_reduce_by(codec, tensor, memory, call)
@@ -169,7 +171,7 @@ class Face:
     def allgather_coalesced(
         self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None
     ) -> PendingWork:
-        """`outputs`: for each rank a list of tensors like the inputs."""
+        """Gather `inputs`; `outputs` has a list of tensors like the inputs for each rank."""
         call = _call("all_gather_coalesced", inputs)
 
         async def each() -> None:
@@ -252,7 +254,7 @@ class Face:
         return self.start(self._operations.barrier("barrier"), [], opts, "barrier")
 
     def send(self, tensors: list[Tensor], to: int, tag: int) -> PendingWork:
-        checked_rank(to, self._size, but=self._rank)  # at once: who sends by `isend` may never wait
+        checked_rank(to, self._size, but=self._rank)  # at once: a caller of `isend` may never wait
         call = _call("send", tensors, to)
         lateness = f"rank {to} has not asked for it"
         return self.start(self._operations.send(tensors[0], to, tag), tensors, None, call, lateness)
@@ -269,7 +271,7 @@ class Face:
         return self.start(self._operations.receive(tensors[0], None, tag), tensors, None, call, lateness)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """See `monitored.py`. torch gives a time, and from 2.14 on BarrierOptions."""
+        """Run a monitored barrier (`monitored.py`). torch passes a time, from 2.14 on BarrierOptions."""
         given = getattr(timeout, "timeout", timeout)
         timeout_s = self._timeout_s if given is None else seconds(given)
         number, self._barriers = self._barriers, self._barriers + 1
@@ -284,9 +286,10 @@ class Face:
         call: str,
         lateness: str = "",
     ) -> PendingWork:
-        """Begin it on the loop thread, after what was begun before. It ends at its deadline at the latest.
+        """Begin an operation on the loop thread, after those that were begun before.
 
-        `lateness` says who is late then; of a collective operation it is who has not called it.
+        It ends at the timeout of `opts`, or of the group, at the latest. `lateness` is the reason in the
+        text of that error; for a collective operation, the error names the ranks that have not called it.
         """
         seconds = opts.timeout.total_seconds() if opts is not None else 0.0
         limit_s = seconds if seconds > 0 else self._timeout_s
@@ -301,7 +304,7 @@ class Face:
         return PendingWork(self._job.thread.submit(limited()), list(outputs), call)
 
 
-# The groups of this process, for as long as anybody has them.
+# The process groups of this process that are in use.
 faces: weakref.WeakSet[Face] = weakref.WeakSet()
 
 
@@ -310,7 +313,7 @@ async def _nothing() -> None:
 
 
 def _call(kind: str, tensors: Sequence[Tensor], root: int | None = None) -> str:
-    """What members compare: `all_reduce(float32[3, 4])`."""
+    """Return the text of a call that ranks compare, such as `all_reduce(float32[3, 4])`."""
     shapes = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors[:3])
     more = f" and {len(tensors) - 3} more" if len(tensors) > 3 else ""
     return f"{kind}({shapes}{more}{'' if root is None else f', root {root}'})"

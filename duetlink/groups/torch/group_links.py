@@ -1,4 +1,4 @@
-"""Links of the ranks of a job that a group has made: the group's own, which live as long as it does."""
+"""The links of a job that runs in a group: they are the group's own, and stay open after the job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duetlink.net.streams.streams import Streams
 
 
 class GroupLinks:
-    """`Links`. Holds on to the store: torch keeps only the C++ half of it."""
+    """The `Links` of a group. Keeps a reference to the store, since torch keeps only its C++ half alive."""
 
     def __init__(self, store: GroupStore) -> None:
         self._store = store
@@ -35,4 +35,4 @@ class GroupLinks:
         await asyncio.gather(*(deliver(link) for link in links))
 
     def cut(self) -> None:
-        """The links are the group's, which is cut as well."""
+        """Do nothing: the group closes its links itself."""

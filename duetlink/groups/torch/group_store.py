@@ -1,4 +1,4 @@
-"""A torch Store among the members of a group: kept by rank 0, asked by the others over their links to it."""
+"""A torch Store among the members of a group: rank 0 holds it, the others send questions over their links."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from duetlink.net.streams.stream import Stream
 
 _PURPOSE = "torch/store"
 _KEEPER = 0
-_MOST_WAITING = 64  # questions of one stream that wait for a key; then it is read no further
-_GRACE_S = 10.0  # for the answer's way, after the keeper has given up waiting
+_MOST_WAITING = 64  # questions of one member that wait for a key; more are not read from its stream
+_GRACE_S = 10.0  # for the answer to arrive after the keeper has given up waiting
 
 _Base: Any = Store
 
-# of each group, so that a second job in it goes on with the keys of the first one, as with torch's stores
+# By group: a second job in a group finds the keys of the first one, as with torch's own stores.
 _shelves: weakref.WeakKeyDictionary[GroupLife, Shelf] = weakref.WeakKeyDictionary()
 
 
 class GroupStore(_Base):  # type: ignore[misc]
-    """What `init_process_group("duetlink", store=GroupStore(group), rank=…, world_size=…)` takes.
+    """The store for `init_process_group("duetlink", store=GroupStore(group), rank=…, world_size=…)`.
 
-    Ranks are those of the group's epoch when this is made. All members make one. It stands and falls with the
-    link to rank 0. Keys are texts; values texts or bytes; both of bounded size (`shelf.py`).
+    All members make one. Ranks are those of the group's epoch at that time. The store works as long as the
+    link to rank 0. Keys are texts, values are texts or bytes; `shelf.py` has the limits of their sizes.
     """
 
     def __init__(self, group: Group, *, owned: bool = False) -> None:
-        """`owned`: the group ends with the job. Waits until the group is ready.
+        """Wait until the group is ready. If `owned`, the group is closed at the end of the job.
 
         Raises:
-            OperationRefused: the group was opened or joined with `only=`, which knows no torch job.
+            OperationRefused: the group was opened or joined with `only=`, which never allows a torch job.
             AuditUnavailable: the audit log cannot be written.
             DuetError: the group is closed, or cannot begin.
         """
@@ -57,14 +57,14 @@ class GroupStore(_Base):  # type: ignore[misc]
         self.seats = now.epoch.members
         self.rank = self.seats.index(now.me)
         self.size = len(self.seats)
-        # of the epoch that this is made in, as the ranks are; the group tells them as its own
+        # the reports on sums of the current epoch, to which the job adds its own
         self.sums = None if life.collectives is None else life.collectives.sums
         self._life = life
         self._thread.run(self._begin())
         self._thread.run(group._operations.note("torch.distributed", None))
 
     def link(self, rank: int) -> Link:
-        """The link to that rank. Raises PeerLost."""
+        """Return the link to that rank. Raises PeerLost if it is gone."""
         peer = self._life.peers.get(self.seats[rank])
         if peer is None or peer.link is None:
             name = self._life.roster.entries[self.seats[rank]].name
@@ -81,7 +81,7 @@ class GroupStore(_Base):  # type: ignore[misc]
         self._ask(Op.SET, key.encode(), _bytes(value))
 
     def get(self, key: str) -> bytes:
-        """Waits until it is there. Raises GroupError after the store's timeout."""
+        """Wait until the key is set, and return its value. Raises GroupError after the store's timeout."""
         return self._ask(Op.GET, key.encode())
 
     def add(self, key: str, value: int) -> int:
@@ -94,7 +94,7 @@ class GroupStore(_Base):  # type: ignore[misc]
         return self._ask(Op.CHECK, *(key.encode() for key in keys)) == b"1"
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
-        """Raises GroupError after `timeout`."""
+        """Wait until all keys are set. Raises GroupError after `timeout`, by default the store's."""
         self._ask(Op.WAIT, *(key.encode() for key in keys), timeout=timeout)
 
     def delete_key(self, key: str) -> bool:
@@ -122,7 +122,7 @@ class GroupStore(_Base):  # type: ignore[misc]
                 self.link(rank).streams.on_open(_PURPOSE, self._serve)
 
     async def _serve(self, stream: Stream) -> None:
-        """Answer what comes on one member's stream, until it ends or what comes is no question."""
+        """Answer the questions on one member's stream, until it ends or a question is malformed."""
         room = asyncio.Semaphore(_MOST_WAITING)
         answering: set[asyncio.Task[None]] = set()
         try:
@@ -180,7 +180,7 @@ class GroupStore(_Base):  # type: ignore[misc]
             ) from None
 
     async def _opened(self) -> Stream:
-        """The stream to the keeper, which may come to its job later than this rank."""
+        """Return the stream to the keeper; tries until the keeper, which may begin later, accepts it."""
         async with self._asking:
             while self._stream is None or self._stream.closed:
                 try:

@@ -5,12 +5,13 @@
     model.register_comm_hook(hooks.Compressed("block8"), hooks.compressed)  # lossy, with error feedback
     model.register_comm_hook(hooks.Summed("sparse"), hooks.summed)  # the same bits as without a hook
 
-`compressed`: every rank sends what a compressor of `duetlink.codecs.gradients` makes of its own gradients,
-receives everybody's, and takes the mean of what they decode to, added up in the order of ranks in float64:
-the same bits everywhere. That is worth it for few ranks: each receives size - 1 compressed gradients, where a
-sum moves about two whole ones. `summed`: one sum of all ranks' gradients, by a codec of `group.all_reduce`.
+`compressed`: every rank compresses its own gradients by a compressor of `duetlink.codecs.gradients`, sends
+them to all, decodes everybody's, and takes the mean, added up in the order of ranks in float64. All ranks
+have the same bits. This pays off for few ranks: each receives size - 1 compressed gradients, whereas a sum
+moves about two uncompressed ones. `summed`: one sum of all ranks' gradients, by a codec of
+`group.all_reduce`.
 
-The process group has to be duetlink's. What a peer sends is a chunk, which is checked as any chunk is.
+The process group has to be one of duetlink's. Received chunks are checked as any chunk is.
 """
 
 # no `from __future__ import annotations`: torch compares the annotations of hooks with its own types
@@ -33,11 +34,13 @@ from duetlink.errors import DuetError, GroupError, RemoteProtocolError, SettingE
 from duetlink.groups.torch.process_group import DuetlinkProcessGroup
 
 _COUNT = struct.Struct("<I")
-_MOST_OVERHEAD_BYTES = 1024  # of a payload over the items themselves, as of a few items in blocks
+_MOST_OVERHEAD_BYTES = (
+    1024  # by which a payload may exceed the items themselves, such as a few items in blocks
+)
 
 
 class Compressed:
-    """The state of `compressed`, of one model at one rank."""
+    """The state of the hook `compressed`, for one model at one rank."""
 
     def __init__(
         self,
@@ -46,28 +49,38 @@ class Compressed:
         level: int | None = None,
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
-        """`codec`: the name of a codec of float32 arrays, at `level`; or a compressor of this rank's own.
-        None is top-k with one item in ten. `process_group`: the model's; None is the group of all.
+        """Construct the state.
 
-        Set `compressor.epoch` at the beginning of each, where the compressor has a schedule (`Dgc`, which
-        also has the momentum: its optimiser is plain SGD). `compressor.state_dict()` belongs to a checkpoint.
+        Args:
+            codec: the name of a codec of float32 arrays, or a compressor. None means top-k with one item in
+                ten.
+            level: the level of the codec.
+            process_group: that of the model; None means the default group.
+
+        If the compressor has a schedule (`Dgc`), set `compressor.epoch` at the beginning of each epoch. `Dgc`
+        applies the momentum itself, so the optimiser is plain SGD. Keep `compressor.state_dict()` in a
+        checkpoint.
 
         Raises:
-            UnknownCodec: it is not installed. LocalProtocolError: it takes no float32.
-            SettingError: the group is not duetlink's.
+            UnknownCodec: the codec is not installed.
+            LocalProtocolError: the codec does not take float32.
+            SettingError: the group is not one of duetlink's.
         """
         self.compressor = codec if isinstance(codec, GradientCompressor) else compressor(codec, level)
         self.group = _ours(process_group)
         self._names: dict[torch.Tensor, str] = {}
-        self.sent_bytes = 0  # of chunks, by this rank
-        self.plain_bytes = 0  # of the same gradients, as they are
+        self.sent_bytes = 0  # size of the chunks of this rank
+        self.plain_bytes = 0  # size of the same gradients without compression
 
     def _name(self, parameter: torch.Tensor) -> str:
-        """Buckets change after the first step, parameters do not. All ranks meet them in the same order."""
+        """Return a name for a parameter, which is the same at all ranks and in all steps.
+
+        Buckets change after the first step, parameters do not, and all ranks use them in the same order.
+        """
         return self._names.setdefault(parameter, str(len(self._names)))
 
     def begin(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """See `compressed`."""
+        """Begin the exchange of one bucket; see `compressed`."""
         names = [self._name(parameter) for parameter in bucket.parameters()]
         gradients = bucket.gradients()
         before = {name: self.compressor.remembered(name) for name in names}
@@ -81,7 +94,7 @@ class Compressed:
             found = self.compressor.compress_all(arrays)
             chunks = [found[name] for name in names]
         except DuetError as error:
-            refusal = str(error).encode()  # the others wait for this rank: they are told
+            refusal = str(error).encode()  # sent to the others, which wait for this rank
         self.sent_bytes += sum(map(len, chunks))
         self.plain_bytes += sum(array.nbytes for array in arrays.values())
         call = f"gradients by {self.compressor.name}"
@@ -95,7 +108,7 @@ class Compressed:
         before: dict[str, TensorState | None],
         call: str,
     ) -> None:
-        """Send, receive, and write the means into the gradients; or leave everything as it was."""
+        """Exchange chunks, and write the means into the gradients. After an error everything is restored."""
         try:
             found: list[Any] = await self.group.collectives.all_gather(
                 np.frombuffer(mine, np.uint8), call=call
@@ -108,26 +121,30 @@ class Compressed:
 
 
 def compressed(state: Compressed, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """The hook. After an error at any rank, all ranks raise it, and all remember what they did before."""
+    """Replace a bucket's gradients by the mean of all ranks' compressed gradients (a DDP hook).
+
+    After an error at any rank, all ranks raise it, and the compressors' memories are as before the step.
+    """
     return state.begin(bucket)
 
 
 class Summed:
-    """The state of `summed`, of one model at one rank."""
+    """The state of the hook `summed`, for one model at one rank."""
 
     def __init__(self, codec: str = "sparse", *, process_group: dist.ProcessGroup | None = None) -> None:
-        """`codec`: as of `group.all_reduce`. What "agreed" leaves out is remembered and summed later.
+        """`codec` is one of `group.all_reduce`. Items that "agreed" leaves out are added in later steps.
 
         Raises:
-            SettingError: the group is not duetlink's.
+            SettingError: the group is not one of duetlink's.
         """
         self.codec = codec
         self.group = _ours(process_group)
         self._remembers = codec.partition(":")[0] == "agreed"
-        self._left: dict[torch.Tensor, NDArray[np.float32]] = {}  # of each parameter's gradient, flat
+        # by parameter: the part of its gradient that was left out so far, flat
+        self._left: dict[torch.Tensor, NDArray[np.float32]] = {}
 
     def begin(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """See `summed`."""
+        """Begin the sum of one bucket; see `summed`."""
         buffer = bucket.buffer().mul_(1.0 / self.group.size())  # as DDP does by itself
         if not self._remembers:
             return _first(self.group.all_reduce_by(self.codec, buffer))
@@ -141,7 +158,7 @@ class Summed:
         )
 
         def summed(done: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
-            (total,) = done.value()  # raises what the operation has raised; then all is remembered as before
+            (total,) = done.value()  # raises the operation's error; then the memory is unchanged
             parts = np.split(memory, np.cumsum(sizes)[:-1])
             self._left.update(zip(parameters, parts, strict=True))
             return total
@@ -151,7 +168,10 @@ class Summed:
 
 
 def summed(state: Summed, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """The hook. A lossless codec gives the same bits as DDP without a hook."""
+    """Replace a bucket's gradients by the mean over all ranks, summed by a codec (a DDP hook).
+
+    A lossless codec gives the same bits as DDP without a hook.
+    """
     return state.begin(bucket)
 
 
@@ -159,7 +179,7 @@ def _ours(group: Any) -> DuetlinkProcessGroup:
     found = dist.distributed_c10d._get_default_group() if group is None else group
     if not isinstance(found, DuetlinkProcessGroup):
         raise SettingError(
-            f"gradients are compressed in a group of duetlink's, not of {dist.get_backend(found)}"
+            f"these hooks need a process group of the backend duetlink, not of {dist.get_backend(found)}"
         )
     return found
 
@@ -174,13 +194,15 @@ def _joined(parts: Sequence[bytes]) -> bytes:
 
 
 def _parted(data: memoryview, count: int) -> list[memoryview]:
-    """Raises RemoteProtocolError unless there are so many parts, which fill `data`."""
+    """Split `data` into `count` parts. Raises RemoteProtocolError unless they fill it exactly."""
     head = _COUNT.size * (count + 1)
     if len(data) < _COUNT.size or _COUNT.unpack_from(data) != (count,) or len(data) < head:
-        raise RemoteProtocolError(f"{len(data)} bytes, where {count} parts were due")
+        raise RemoteProtocolError(f"a rank sent {len(data)} bytes in place of {count} parts")
     sizes = [_COUNT.unpack_from(data, _COUNT.size * at)[0] for at in range(1, count + 1)]
     if head + sum(sizes) != len(data):
-        raise RemoteProtocolError(f"parts of {sum(sizes)} bytes in {len(data) - head}")
+        raise RemoteProtocolError(
+            f"a rank announced parts of {sum(sizes)} bytes, and sent {len(data) - head}"
+        )
     parts, at = [], head
     for size in sizes:
         parts.append(data[at : at + size])
@@ -189,7 +211,10 @@ def _parted(data: memoryview, count: int) -> list[memoryview]:
 
 
 def _fill_means(gradients: Sequence[torch.Tensor], found: Sequence[memoryview]) -> None:
-    """Raises GroupError naming the rank that had no gradients to send; then nothing is written."""
+    """Write the means of all ranks' decoded chunks into the gradients.
+
+    Raises GroupError, naming the rank, if a rank had no gradients to send; then nothing is written.
+    """
     for rank, data in enumerate(found):
         if len(data) >= 2 * _COUNT.size and _COUNT.unpack_from(data) == (1,):
             words = str(_parted(data, 1)[0], "utf-8", "replace")

@@ -20,16 +20,19 @@ from duetlink.groups.torch.store_links import StoreLinks
 from duetlink.net.link.shared_endpoint import shared_endpoint
 from duetlink.settings import Settings
 
-# Ranks end a job at about the same time. Who comes much later is left; what was sent to it has arrived.
+# Ranks end a job at about the same time. A rank that ends much later is not waited for; its data has arrived.
 _LEAVING_S = 5.0
 
 
 def _nothing() -> None:
-    """At the end of a job whose links are its own, or somebody else's."""
+    """Do nothing at the end of a job that does not own its group."""
 
 
 class TorchJob:
-    """Methods belong to any thread but the loop's, but for those that are awaited."""
+    """The ranks of one job at this process.
+
+    Coroutines run on the loop thread; the other methods block, and are called on any other thread.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,7 @@ class TorchJob:
         generation: int,
         at_end: Callable[[], object] = _nothing,
     ) -> None:
-        """`generation` tells the jobs of the same ranks apart; `at_end` is called when all is closed."""
+        """`generation` numbers the jobs of the same ranks; `at_end` is called when everything is closed."""
         self.rank, self.size = rank, size
         self.thread = thread
         self.settings = settings
@@ -55,14 +58,14 @@ class TorchJob:
         open_here.add(self._exit_plan)
 
     async def enter(self, name: str, ranks: Sequence[int], timeout_s: float) -> Collectives:
-        """Connect the members of one group. All of them call it.
+        """Connect the ranks of one process group. All of them call it.
 
         Raises:
-            GroupError: not all have come in time.
+            GroupError: some have not called it within `timeout_s`.
             PeerLost: one of them is gone.
         """
         me = ranks.index(self.rank)
-        # a group of some ranks counts them anew
+        # the group's ranks count from 0; "torch rank" is the rank in the whole job
         names = [f"rank {rank}" if rank == at else f"torch rank {rank}" for at, rank in enumerate(ranks)]
 
         async def gone(at: int, error: DuetError) -> DuetError:
@@ -77,7 +80,7 @@ class TorchJob:
                 )
                 streams = [found.get(rank) for rank in ranks]
                 purpose = f"torch/{self.generation}/{name}"
-                # the engine tells all what a violation was, and ends the group's operations
+                # the engine itself reports a violation to all, and ends the group's operations
                 mesh = Mesh(0, me, streams, lambda rank, error: None, purpose=purpose, why=gone, patient=True)
                 await mesh.wait_open()
         except TimeoutError:
@@ -93,10 +96,10 @@ class TorchJob:
         return collectives
 
     def leave(self, name: str, *, at_once: bool, last: bool) -> None:
-        """This group has ended here, and its engine is closed. The job ends with the last group, if `last`.
+        """Leave a process group whose engine is closed; with `last`, end the job after its last group.
 
-        Others may still need what this rank has sent, and the link to it: unless `at_once`, they are waited
-        for, for 5 s at most.
+        Other ranks may still need messages of this rank, and the link to it. Unless `at_once`, they are
+        waited for in the background, for at most 5 s.
         """
         entered = self._entered.pop(name, None)
         if entered is not None and not self.thread.stopped:
@@ -156,7 +159,7 @@ class Jobs:
 
     @property
     def current(self) -> TorchJob:
-        """Raises GroupError before `init_process_group`."""
+        """The job that runs. Raises GroupError before `init_process_group`."""
         if self._current is None or self._current.thread.stopped:
             raise GroupError("there is no job: call torch.distributed.init_process_group first")
         return self._current
@@ -164,7 +167,7 @@ class Jobs:
     def begin(self, store: Any, rank: int, size: int) -> None:
         if self._current is not None:
             self._current.close()
-        # a store may have seen a job of the same ranks before: everybody counts its own
+        # the same ranks may have had a job in this store before, so each rank counts its jobs
         generation = store.add(f"duetlink/rank-{rank}", 1)
         settings = Settings.from_environment()
         whole = getattr(store, "_underlying_non_prefix_store", store)

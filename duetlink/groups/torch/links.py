@@ -1,4 +1,4 @@
-"""How the ranks of a torch job reach each other: the contract, and how a link is left."""
+"""The `Links` contract: the connections between the ranks of a torch job."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.net.link.link import Link
 from duetlink.net.streams.streams import Streams
 
-# What was sent last has nearly always arrived by then; a peer that is gone is not waited for any longer.
+# The last bytes have nearly always arrived after this time; a peer that is gone is not waited for any longer.
 _DELIVERY_S = 5.0
 
 
 class Links(Protocol):
-    """Methods belong to the loop thread."""
+    """The connections of this rank to the other ranks of its job. Methods are called on the loop thread."""
 
     @property
     def sums(self) -> deque[SumReport] | None:
-        """Where it is told how sums with a codec went: with those of the group that the job is in, if any."""
+        """The list for reports on sums with a codec: that of the group the job runs in, or None."""
 
     async def to(self, rank: int) -> Streams:
-        """The streams of the link to that rank of the job, made by whoever asks first.
+        """Return the streams of the link to that rank; the first call for a rank makes the link.
 
         Raises:
-            PeerLost: there is no such rank any more.
+            PeerLost: the rank is gone.
         """
 
     async def close(self) -> None:
-        """Free what was made here. What was sent has arrived when this returns, or 5 s have passed."""
+        """Close the links that were made here, after all sent bytes have arrived or 5 s have passed."""
 
     def cut(self) -> None:
-        """End what was made here without waiting for any peer; `close` then returns soon."""
+        """Close the links that were made here without waiting for a peer; `close` then returns soon."""
 
 
 async def deliver(link: Link) -> None:
-    """Wait until the peer has all that was sent, for 5 s at most."""
+    """Wait until the peer has received all sent bytes, for at most 5 s."""
     with contextlib.suppress(TimeoutError, DuetError):
         async with asyncio.timeout(_DELIVERY_S):
             await link.streams.wait_delivered()

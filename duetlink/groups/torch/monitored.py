@@ -1,9 +1,9 @@
-"""A barrier that says which ranks have not come.
+"""A barrier that names the ranks which have not called it.
 
-torch has `monitored_barrier` for a backend of the name gloo only, and asks for that name itself, so
-`torch.distributed.monitored_barrier` does not get here; `duetlink.groups.torch.monitored_barrier` does, with
-the same arguments and errors. Rank 0 hears from every other rank and answers each: that all are there, or who
-is not. Ranks that miss one, and call another one later, are one behind from then on.
+`torch.distributed.monitored_barrier` refuses every backend whose name is not gloo, so it does not reach this
+code; `duetlink.groups.torch.monitored_barrier` does, with the same arguments and errors. Rank 0 waits for a
+message of every other rank, and answers each: all have called the barrier, or these have not. A rank that
+misses one barrier is one behind in all later ones.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ _HERE = np.zeros(0, np.uint8)
 
 
 def seconds(timeout: timedelta | float) -> float:
-    """torch gives a timedelta, people also a number."""
+    """Convert a timeout to seconds: torch passes a timedelta, users may pass a number."""
     return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
 
 
 async def monitored_barrier(
     collectives: Collectives, number: int, timeout_s: float, *, wait_all_ranks: bool
 ) -> None:
-    """The `number`-th of this group. With `wait_all_ranks` all that are missing are named, else the first.
+    """Run the barrier with this number, counted from 0 in the group.
 
     Raises:
-        GroupError: somebody has not come within `timeout_s`; at rank 0 it names who, and so it does at the
-            others, unless rank 0 is the one.
+        GroupError: a rank has not called it within `timeout_s`. The text names the first missing rank, or
+            with `wait_all_ranks` all of them, at every rank; if rank 0 is missing, it says that rank 0 did
+            not answer.
     """
-    tag = -1 - number  # of no message of the user's
+    tag = -1 - number  # users' tags are 0 or more
     if collectives.rank == 0:
         await _lead(collectives, tag, timeout_s, wait_all_ranks=wait_all_ranks)
         return

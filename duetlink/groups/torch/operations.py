@@ -1,7 +1,7 @@
-"""torch.distributed's operations, each in terms of the engine's: what goes in, what comes out, and where.
+"""The operations of torch.distributed, implemented by those of `Collectives`.
 
-One table for both faces that torch has had: `ProcessGroup` to 2.13, `Backend` from 2.14 on. Each method takes
-what c10d gives, and returns a coroutine that fills the outputs, which are the tensors of the caller.
+Both faces use them: `ProcessGroup` (torch up to 2.13) and `Backend` (torch from 2.14 on). Each method takes
+the arguments of c10d, and is a coroutine that fills the output tensors of the caller.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAMES = {
 
 
 class TorchOperations:
-    """Coroutines on the loop thread, over one group's engine."""
+    """The operations of one process group; coroutines on the loop thread."""
 
     def __init__(self, collectives: Collectives, rank: int, size: int) -> None:
         self._collectives = collectives
@@ -46,7 +46,10 @@ class TorchOperations:
         await self._collectives.all_reduce(_plain(tensors), ReduceOptions(name, in_place=True), call=call)
 
     async def all_reduce_by(self, codec: str, tensor: Tensor, memory: Array | None, call: str) -> None:
-        """The sum, by a codec of `Collectives.all_reduce`, with what it left out before."""
+        """Sum a tensor in place by a codec of `Collectives.all_reduce`.
+
+        `memory` holds the part that the codec left out earlier; it is updated.
+        """
         options = ReduceOptions(in_place=True, codec=codec)
         await self._collectives.all_reduce(_one(tensor), options, memory=memory, call=call)
 
@@ -60,12 +63,12 @@ class TorchOperations:
             _fill(tensors, found)
 
     async def all_gather(self, outputs: Sequence[Tensor], mine: Tensor, call: str) -> None:
-        """`outputs`: one for each rank."""
+        """Gather into `outputs`, one tensor for each rank."""
         found = await self._collectives.all_gather(_one(mine), call=call)
         _fill(outputs, found)
 
     async def all_gather_single(self, output: Tensor, mine: Tensor, call: str) -> None:
-        """Into one tensor, ranks one after the other."""
+        """Gather into one tensor, in the order of ranks."""
         await self.all_gather(_parts(output, self._size), mine.reshape(-1), call)
 
     async def gather(self, outputs: Sequence[Tensor], mine: Tensor, root: int, call: str) -> None:
@@ -79,7 +82,7 @@ class TorchOperations:
         await self._taken(root, call)
 
     async def _taken(self, root: int, call: str) -> None:
-        """The end of an operation in which the root only sends: it ends when all have called it."""
+        """Make the root, which only sends, wait until all ranks have called the operation."""
         if self._rank == root:
             await self._collectives.engine.wait_begun(call)
 
@@ -88,7 +91,7 @@ class TorchOperations:
         _fill([output], [await self._collectives.reduce_scatter(given, _name(op), call=call)])
 
     async def reduce_scatter_single(self, output: Tensor, mine: Tensor, op: Any, call: str) -> None:
-        """From one tensor, ranks one after the other."""
+        """Reduce the parts of one tensor, which are in the order of ranks."""
         await self.reduce_scatter(output.view(-1), _parts(mine, self._size), op, call)
 
     async def all_to_all(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], call: str) -> None:
@@ -98,7 +101,7 @@ class TorchOperations:
     async def all_to_all_single(
         self, output: Tensor, mine: Tensor, output_sizes: Sequence[int], sizes: Sequence[int], call: str
     ) -> None:
-        """Along the first dimension, in equal parts where no sizes are given."""
+        """Exchange rows of the first dimension; in equal parts if the sizes are empty."""
         await self.all_to_all(_rows(output, output_sizes, self._size), _rows(mine, sizes, self._size), call)
 
     async def barrier(self, call: str) -> None:
@@ -108,15 +111,15 @@ class TorchOperations:
         await self._collectives.send(_one(tensor), to, tag)
 
     async def receive(self, tensor: Tensor, of: int | None, tag: int) -> int:
-        """Returns the sender's rank. `of` None: whoever sends."""
+        """Receive from rank `of`, or from any rank if it is None; returns the sender's rank."""
         received = await self._collectives.recv(of, tag)
         _fill([tensor], [received.value])
         return int(received.rank)
 
     async def _all_reduce_sparse(self, tensor: Tensor, op: str, call: str) -> None:
-        """All members' entries, one after the other, and added up."""
+        """Gather all ranks' entries, and add them up."""
         if op not in ("sum", "mean"):
-            raise UnsupportedValue(f"sparse tensors can be added, and their mean taken; {op!r} is neither")
+            raise UnsupportedValue(f"sparse tensors have the operations sum and mean, not {op!r}")
         mine = tensor.coalesce()
         shape = list(mine.shape)
         counts: list[Any] = await self._collectives.all_gather(torch.tensor([mine._nnz(), *shape]), call=call)
@@ -143,33 +146,33 @@ def _name(op: Any) -> str:
 
 
 def _one(tensor: Tensor) -> Tensor:
-    """What the engine takes of a tensor. Raises UnsupportedValue."""
+    """Detach a dense tensor on the CPU from autograd. Raises UnsupportedValue for any other."""
     if tensor.device.type != "cpu":
         raise UnsupportedValue(f"the tensor is on {tensor.device}: duetlink's backend has tensors on the CPU")
     if tensor.is_sparse:
         raise UnsupportedValue("sparse tensors can be all-reduced, and nothing else; make it dense")
-    return tensor.detach()  # c10d writes to tensors behind autograd's back
+    return tensor.detach()  # c10d writes to tensors without autograd's knowledge
 
 
 def _plain(tensors: Sequence[Tensor]) -> Any:
-    """One tensor as itself, several as a list."""
+    """Return a single tensor itself, several tensors as a list."""
     return _one(tensors[0]) if len(tensors) == 1 else [_one(tensor) for tensor in tensors]
 
 
 def _fill(outputs: Sequence[Tensor], found: Any) -> None:
-    """Copy what came into the caller's tensors."""
+    """Copy the received values into the caller's tensors. Raises UnsupportedValue if sizes differ."""
     if len(outputs) == 1 and isinstance(found, Tensor):
         found = [found]
     for output, value in zip(outputs, found, strict=True):
         if output.numel() != value.numel():
             raise UnsupportedValue(
-                f"a tensor of shape {tuple(value.shape)} came, and one of {tuple(output.shape)} waits for it"
+                f"a tensor of shape {tuple(value.shape)} arrived for an output of shape {tuple(output.shape)}"
             )
         output.detach().copy_(value.view(output.shape))
 
 
 def _parts(tensor: Tensor, size: int) -> list[Tensor]:
-    """As many equal flat parts as there are ranks. Views, so `tensor` has to be contiguous."""
+    """Split a contiguous tensor into one flat part of equal size for each rank; the parts are views."""
     if tensor.numel() % size:
         raise UnsupportedValue(f"{tensor.numel()} items cannot be divided among {size} ranks")
     return list(tensor.detach().view(-1).chunk(size)) if tensor.numel() else [tensor.detach().view(-1)] * size

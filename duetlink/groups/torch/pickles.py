@@ -1,12 +1,12 @@
-"""Keeps torch.distributed from unpickling what a peer has sent, unless this side allowed it.
+"""Keeps torch.distributed from unpickling data of a peer, unless this side allowed it.
 
-A pickle runs code of whoever made it, and torch.distributed reads pickles in several places: in its object
+A pickle runs code of its maker, and torch.distributed reads pickles in several places: in its object
 collectives (`all_gather_object`, `broadcast_object_list`, …), in `PGTransport`, in
 `ZeroRedundancyOptimizer.consolidate_state_dict`. Every unpickler of Python looks a name up before it runs
 anything, and announces that to audit hooks as `pickle.find_class`; a pickle without names holds plain values.
-So an audit hook refuses there, whichever function of torch.distributed has called the unpickler, in any
-thread: a place that a later torch adds is guarded too. torch's own unpickler of weights announces nothing; it
-knows only the classes of tensors, and those that this side has named to it.
+So an audit hook raises an error there, in any thread, no matter which function of torch.distributed has
+called the unpickler. This also covers places that a later torch adds. torch's own unpickler of weights
+announces nothing; it knows only the classes of tensors, and those that this side has registered with it.
 
 Object collectives are also refused before they send anything.
 """
@@ -26,13 +26,13 @@ from duetlink.errors import GroupError
 
 _PLACES = ("_object_to_tensor", "_tensor_to_object")
 
-# They unpickle for whoever has called them.
+# Modules that unpickle on behalf of their caller.
 _UNPICKLERS = ("pickle", "torch.serialization")
 
 _DISTRIBUTED = "torch.distributed."
 
-# What these read is no group's: RPC has links of its own, on which ranks call each other's functions, and the
-# others read files of this machine.
+# Modules that read pickles which do not come through a process group: RPC has connections of its own, on
+# which ranks call each other's functions, and the others read files of this machine.
 _NO_GROUPS = tuple(
     _DISTRIBUTED + name
     for name in (
@@ -48,13 +48,13 @@ _NO_GROUPS = tuple(
 
 
 def guard(needs_consent: Callable[[Any], bool], groups: Callable[[], Iterable[Any]]) -> None:
-    """From here on, ask `needs_consent(group)` before an object becomes a pickle or a pickle an object.
+    """Refuse pickles of torch.distributed from now on in groups for which `needs_consent(group)` is True.
 
-    Where the function that unpickles does not show which group it works for, all of `groups()` are asked.
-    Python keeps an audit hook for the rest of the process, so this is called once.
+    If it cannot be seen for which group a function unpickles, all of `groups()` are checked. Python keeps an
+    audit hook for the rest of the process, so this is called once.
 
     Raises:
-        GroupError: in this release of torch, object collectives work differently.
+        GroupError: this release of torch implements object collectives differently.
     """
     for name in _PLACES:
         function = getattr(distributed_c10d, name, None)
@@ -79,7 +79,10 @@ def guard(needs_consent: Callable[[Any], bool], groups: Callable[[], Iterable[An
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:
-    """The frame of torch.distributed for which an unpickler works, if it is one that a group delivers to."""
+    """Return the frame of torch.distributed that called the unpickler.
+
+    None if it was called from elsewhere, or from a module whose pickles do not come through a group.
+    """
     while frame is not None and frame.f_globals.get("__name__") in _UNPICKLERS:
         frame = frame.f_back
     name = "" if frame is None else str(frame.f_globals.get("__name__", ""))
@@ -87,7 +90,7 @@ def _caller(frame: FrameType | None) -> FrameType | None:
 
 
 def _groups_of(frame: FrameType) -> list[Any]:
-    """The process groups among the variables of a function, and of the object that it belongs to."""
+    """Return the process groups among a function's local variables and the attributes of its `self`."""
     found = list(frame.f_locals.values())
     found += getattr(frame.f_locals.get("self"), "__dict__", {}).values()
     return [one for one in found if isinstance(one, dist.ProcessGroup)]

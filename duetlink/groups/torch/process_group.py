@@ -1,4 +1,4 @@
-"""The face that torch.distributed calls, to 2.13: a process group of Python."""
+"""The face for torch up to 2.13: a `ProcessGroup` that is written in Python."""
 
 from __future__ import annotations
 
@@ -14,25 +14,33 @@ from duetlink.groups.torch.backend import DuetlinkBackend
 from duetlink.groups.torch.face import Face
 from duetlink.groups.torch.job import TorchJob, jobs
 
-# torch's stubs tell what C++ may be given, which is more than what torch itself calls these methods with
+# torch's stubs describe what C++ accepts, which is more than the arguments that torch passes to these methods
 _Base: Any = dist.ProcessGroup
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `init_process_group(..., pg_options=)` and `new_group` take for this backend."""
+    """The `pg_options` of this backend, for `init_process_group` and `new_group`.
 
-    allow_pickle: bool = False  # whether torch may unpickle what other ranks send: it runs code of theirs
-    as_backend: bool = False  # whether to be a torch Backend, as 2.14 takes it, and no ProcessGroup
+    Attributes:
+        allow_pickle: let torch unpickle data of other ranks, which runs code of theirs.
+        as_backend: be a torch `Backend`, which torch 2.14 supports, instead of a `ProcessGroup`.
+    """
+
+    allow_pickle: bool = False
+    as_backend: bool = False
 
 
 def create(options: Any, backend_options: Options | None = None) -> DuetlinkProcessGroup | DuetlinkBackend:
-    """What torch calls for `init_process_group("duetlink")` and `new_group`."""
+    """Make a process group; torch calls this in `init_process_group("duetlink")` and `new_group`.
+
+    Raises SettingError if `backend_options` are those of another backend, GroupError if ranks do not come.
+    """
     ranks = list(options.global_ranks_in_group)
-    if not ranks:  # the group of all
+    if not ranks:  # the group of all ranks
         jobs.begin(options.store, options.group_rank, options.group_size)
         ranks = list(range(options.group_size))
-    elif not jobs.begun:  # the group of all is another backend's
+    elif not jobs.begun:  # the group of all ranks belongs to another backend
         store = dist.distributed_c10d._get_default_store()
         jobs.begin(store, dist.get_rank(), dist.get_world_size())
     allow_pickle = jobs.current.settings.allow_pickle
@@ -49,7 +57,7 @@ def create(options: Any, backend_options: Options | None = None) -> DuetlinkProc
 
 
 def needs_consent(group: Any) -> bool:
-    """Whether objects of other ranks may not be unpickled in this group."""
+    """Return True for a group of duetlink's in which pickles of other ranks must not be read."""
     if not isinstance(group, Face):
         try:
             group = group._get_backend(torch.device("cpu"))
@@ -59,7 +67,7 @@ def needs_consent(group: Any) -> bool:
 
 
 class DuetlinkProcessGroup(Face, _Base):  # type: ignore[misc]
-    """Some ranks of a job. Made by `create`, on all of them."""
+    """A process group as a `ProcessGroup`. `create` makes one on all of its ranks."""
 
     def __init__(self, job: TorchJob, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
         _Base.__init__(self, options.group_rank, options.group_size)

@@ -1,7 +1,7 @@
 """`init_method="duetlink://7-crossover-clockwork?size=3"`: ranks of a job meet as the members of a group.
 
-One of them gives no code, `duetlink://?size=3`, and is shown the line for the others. Ranks are those of the
-group. `name` (what the others see) and `signaling` may follow, as arguments of `duetlink.group`.
+One rank gives no code, `duetlink://?size=3`; it prints the line for the others. Ranks are those of the group.
+The arguments `name` (shown to the others) and `signaling` of `duetlink.group` may be added.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOKS = 'init_method="duetlink://7-crossover-clockwork?size=3", or "duetlink://
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wish:
-    """What a URL asks for."""
+    """The arguments in a `duetlink://` URL."""
 
     code: str | None
     size: int
@@ -37,11 +37,11 @@ class Wish:
 
     @classmethod
     def parse(cls, url: str) -> Wish:
-        """Raises SettingError."""
+        """Parse a URL. Raises SettingError for an unknown argument, or without exactly one size."""
         code, _, query = url.removeprefix(f"{SCHEME}://").partition("?")
         given = {key: values[-1] for key, values in parse_qs(query, keep_blank_values=True).items()}
         if "rank" in given:
-            raise SettingError("ranks follow from the order in which members come: leave rank= out")
+            raise SettingError("ranks follow from the order in which members join: leave rank= out")
         if unknown := set(given) - set(_KNOWN):
             raise SettingError(f"{SCHEME}:// knows no {', '.join(sorted(unknown))}; {_LOOKS}")
         sizes = {given[key] for key in ("size", "world_size") if key in given}
@@ -53,12 +53,12 @@ class Wish:
 def meet(
     url: str, timeout: timedelta = default_pg_timeout, **_: Any
 ) -> Iterator[tuple[GroupStore, int, int]]:
-    """What torch calls for such a URL: the store, this rank and the size, once.
+    """Open or join the group of a URL, and yield its store, this rank and the size, once. torch calls this.
 
     Raises:
-        SettingError: the URL cannot be used, or the group has another size.
-        PairingTimeout: not all have come within `timeout`.
-        DuetError: as `duetlink.group` does, such as WrongCode.
+        SettingError: the URL is invalid, or the group has another size.
+        PairingTimeout: some ranks have not joined within `timeout`.
+        DuetError: as `duetlink.group`, such as WrongCode.
     """
     wish = Wish.parse(url)
     settings = Settings.from_environment()
@@ -71,8 +71,8 @@ def meet(
         group.wait_ready(timeout.total_seconds())
         if group.size != wish.size:
             raise SettingError(
-                f"the group has {group.size} members, and size={wish.size} was asked for: whoever gave the "
-                "code says how many there are"
+                f"the group has {group.size} members, and size={wish.size} was asked for: give the size that "
+                "the rank with the code gave"
             )
         store = GroupStore(group, owned=True)
     except BaseException:
@@ -83,7 +83,7 @@ def meet(
 
 
 def register() -> None:
-    """Make torch know the scheme, once."""
+    """Register the scheme with torch."""
     register_rendezvous_handler(SCHEME, meet)
 
 

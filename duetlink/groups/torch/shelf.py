@@ -1,8 +1,8 @@
-"""What a torch Store holds, at the one member that keeps it, and the questions that the others ask of it.
+"""The keys and values of a `GroupStore` at its keeper, and the messages by which the others query it.
 
-A question is one message: head `op u8 | number u32 | patience f64`, body the fields, each `size u32 | bytes`.
-The answer has the head `failed u8 | number u32`, and as its body the value, or the words of the error. All
-little-endian.
+A question is one message with the head `op u8 | number u32 | patience f64`; its body has the fields, each as
+`size u32 | bytes`. The answer has the head `failed u8 | number u32`; its body is the value, or the text of
+the error. All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from duetlink.errors import GroupError, LimitExceeded, RemoteProtocolError
 from duetlink.net.streams.frames import Message
 
-# torch's own uses are a few hundred keys of at most some kilobytes; a member cannot fill the keeper's memory
+# torch itself uses a few hundred keys of at most some kilobytes. The limits keep a member from filling the
+# keeper's memory.
 MOST_VALUE_BYTES = 8 * 1024 * 1024
 MOST_HELD_BYTES = 64 * 1024 * 1024
-MOST_KEYS_BYTES = 64 * 1024  # of a question that may wait for them
-_KEY_COST_BYTES = 100  # beside its characters
+MOST_KEYS_BYTES = 64 * 1024  # keys in one question that may wait for them
+_KEY_COST_BYTES = 100  # memory for a key in addition to its characters
 _MOST_FIELDS = 1024
 
 _QUESTION = struct.Struct("<BId")
@@ -30,16 +31,16 @@ _SIZE = struct.Struct("<I")
 
 
 class Op(enum.IntEnum):
-    """What a Store can do. In brackets the fields."""
+    """The operations of a store. Comments give the fields of the question, and the answer after an arrow."""
 
     SET = 1  # key, value
-    GET = 2  # key: waits until it is there
-    ADD = 3  # key, number in ASCII: the sum
-    COMPARE_SET = 4  # key, expected, desired: what is there then
-    CHECK = 5  # keys: 1 if all are there
-    WAIT = 6  # keys: until all are there
-    DELETE = 7  # key: 1 if it was there
-    COUNT = 8
+    GET = 2  # key -> its value, as soon as it is set
+    ADD = 3  # key, number in ASCII -> the sum
+    COMPARE_SET = 4  # key, expected, desired -> the value afterwards
+    CHECK = 5  # keys -> 1 if all are set, else 0
+    WAIT = 6  # keys -> empty, as soon as all are set
+    DELETE = 7  # key -> 1 if it was set, else 0
+    COUNT = 8  # -> the number of keys
 
 
 _COUNTS = {Op.SET: 2, Op.GET: 1, Op.ADD: 2, Op.COMPARE_SET: 3, Op.DELETE: 1, Op.COUNT: 0}
@@ -48,7 +49,7 @@ _COUNTS = {Op.SET: 2, Op.GET: 1, Op.ADD: 2, Op.COMPARE_SET: 3, Op.DELETE: 1, Op.
 @dataclass(frozen=True, slots=True)
 class Question:
     op: Op
-    number: int  # of the member that asks, to tell its answers apart
+    number: int  # chosen by the member that asks; its answer carries the same number
     patience_s: float
     fields: tuple[bytes, ...]
 
@@ -59,26 +60,28 @@ class Question:
 
     @classmethod
     def from_wire(cls, message: Message) -> Question:
-        """Raises RemoteProtocolError."""
+        """Parse a question. Raises RemoteProtocolError, or LimitExceeded if it is too large."""
         head, body = message.head, message.body.cast("B")
         if len(head) != _QUESTION.size or len(body) > MOST_VALUE_BYTES:
-            raise LimitExceeded(f"a question to a store of {len(head)} and {len(body)} bytes")
+            raise LimitExceeded(f"a question to a store has {len(head)} and {len(body)} bytes")
         op, number, patience_s = _QUESTION.unpack(head)
         fields: list[bytes] = []
         at = 0
         while at < len(body):
             if len(fields) == _MOST_FIELDS or len(body) - at < _SIZE.size:
-                raise RemoteProtocolError(f"a question to a store whose {len(fields)} fields do not end well")
+                raise RemoteProtocolError(
+                    f"a question to a store is malformed after {len(fields)} fields: at most {_MOST_FIELDS}"
+                )
             (size,) = _SIZE.unpack_from(body, at)
             at += _SIZE.size
             if size > len(body) - at:
-                raise RemoteProtocolError(f"a field of {size} bytes, of which {len(body) - at} are there")
+                raise RemoteProtocolError(f"a field has {size} bytes, of which {len(body) - at} were sent")
             fields.append(bytes(body[at : at + size]))
             at += size
         if op in (Op.GET, Op.CHECK, Op.WAIT) and len(body) > MOST_KEYS_BYTES:
-            raise LimitExceeded(f"a question to a store for {len(body)} bytes of keys")
+            raise LimitExceeded(f"a question to a store has {len(body)} bytes of keys")
         if op not in list(Op) or len(fields) != _COUNTS.get(Op(op), len(fields)) or math.isnan(patience_s):
-            raise RemoteProtocolError(f"a question {op} to a store with {len(fields)} fields")
+            raise RemoteProtocolError(f"a question {op} to a store has {len(fields)} fields")
         return cls(Op(op), number, patience_s, tuple(fields))
 
 
@@ -88,15 +91,18 @@ def answer_to_wire(number: int, value: bytes, *, failed: bool) -> tuple[bytes, b
 
 
 def answer_from_wire(message: Message) -> tuple[int, bytes, bool]:
-    """The question's number, the value or the words of the error, and which. Raises RemoteProtocolError."""
+    """Return the question's number, the value or the error's text, and True if it is an error.
+
+    Raises LimitExceeded, which is a RemoteProtocolError, for a malformed answer.
+    """
     if len(message.head) != _ANSWER.size or message.body.nbytes > MOST_VALUE_BYTES:
-        raise LimitExceeded(f"an answer of {len(message.head)} and {message.body.nbytes} bytes from a store")
+        raise LimitExceeded(f"a store answered with {len(message.head)} and {message.body.nbytes} bytes")
     failed, number = _ANSWER.unpack(message.head)
     return number, bytes(message.body), bool(failed)
 
 
 class Shelf:
-    """Keys and values, both bytes. Belongs to the loop thread."""
+    """The keys and values of a store, both bytes. Used on the loop thread."""
 
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}
@@ -104,7 +110,11 @@ class Shelf:
         self._changed = asyncio.Event()
 
     async def answer(self, op: Op, fields: Sequence[bytes], patience_s: float) -> bytes:
-        """Do it. Raises GroupError: not within `patience_s`, no number, or no room."""
+        """Perform an operation, and return its answer.
+
+        Raises GroupError if a key is not set within `patience_s`, a value is not a number, or the store is
+        full.
+        """
         match op:
             case Op.SET:
                 self._put(fields[0], fields[1])
@@ -129,7 +139,7 @@ class Shelf:
     def _add(self, key: bytes, by: bytes) -> bytes:
         try:
             total = b"%d" % (int(self._values.get(key, b"0")) + int(by))
-        except ValueError:  # or one of more digits than Python writes
+        except ValueError:  # not a number, or one with more digits than Python converts
             raise GroupError(f"{_shown(key)} holds no number, so nothing can be added to it") from None
         self._put(key, total)
         return total

@@ -21,14 +21,17 @@ from duetlink.net.peer.ice_servers import choose_ice_servers
 from duetlink.net.streams.streams import Streams
 from duetlink.settings import Settings
 
-_LOOK_S = 0.02  # between looks into the store, whose waiting calls keep its other users out
+_LOOK_S = 0.02  # poll interval; a waiting call of the store would block its other users
 
 
 class StoreLinks:
-    """`Links`. Whoever can write to the store can take a rank's place."""
+    """The `Links` of ranks that exchange offer and answer through a torch store.
+
+    Anyone who can write to the store can take a rank's place.
+    """
 
     def __init__(self, store: Any, prefix: str, rank: int, settings: Settings, endpoint: Endpoint) -> None:
-        """`prefix`: of the keys of this job, which no other job of the same store uses."""
+        """`prefix` begins the keys of this job; no other job in the same store may use it."""
         self._store = store
         self._prefix = prefix
         self._rank = rank
@@ -36,7 +39,7 @@ class StoreLinks:
         self._endpoint = endpoint
         self.sums: deque[SumReport] | None = None  # there is no group
         self._links: dict[int, asyncio.Task[Link]] = {}
-        self._storing = asyncio.Lock()  # one look at a time: a store need not bear several
+        self._storing = asyncio.Lock()  # one call at a time: a store may not be thread-safe
 
     async def to(self, rank: int) -> Streams:
         if rank not in self._links:
@@ -60,7 +63,7 @@ class StoreLinks:
             await link.close()
 
     async def _connect(self, other: int) -> Link:
-        """The lower rank makes the offer, the other one answers; both lie in the store for a while."""
+        """Connect to a rank by way of the store: the lower rank makes the offer, the other one answers."""
         settings = self._settings
         low, high = sorted((self._rank, other))
         chosen, _ = await choose_ice_servers(settings.allowed_ice_servers, settings.ice_probe_timeout_s)

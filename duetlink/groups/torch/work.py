@@ -1,4 +1,4 @@
-"""One operation under way, as torch sees it."""
+"""The handle of an operation that runs, as torch expects it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ _Base: Any = dist.distributed_c10d.Work
 
 
 class PendingWork(_Base):  # type: ignore[misc]
-    """Waits without the GIL, for a future that the loop thread completes."""
+    """An operation that runs on the loop thread. Waiting for it releases the GIL."""
 
     def __init__(self, done: concurrent.futures.Future[int | None], outputs: list[Tensor], what: str) -> None:
-        """`done`: of the operation, with the sender's rank where there is one. `outputs`: what it fills."""
+        """`done` is the operation's future, whose result is the sender's rank for a receive, else None.
+
+        `outputs` are the tensors that the operation fills; `what` names it in errors.
+        """
         super().__init__()
         self._done = done
         self._outputs = outputs
@@ -32,7 +35,10 @@ class PendingWork(_Base):  # type: ignore[misc]
         self._future: torch.futures.Future[list[Tensor]] | None = None
 
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:
-        """Wait for the end. Raises what the operation has raised, CallTimeout after `timeout`."""
+        """Wait until the operation has ended; returns True.
+
+        Raises the error of the operation; CallTimeout after `timeout`, and the operation goes on then.
+        """
         seconds = None if timeout is None or timeout.total_seconds() <= 0 else timeout.total_seconds()
         try:
             self._done.result(seconds)
@@ -48,10 +54,12 @@ class PendingWork(_Base):  # type: ignore[misc]
         self.wait()
 
     def get_future(self) -> torch.futures.Future[list[Tensor]]:
-        """A future of the outputs. After an error it raises RuntimeError with the error's type and words, as
-        C++ futures do; `wait` and `exception` have the error itself. See `callbacks.py` for its callbacks.
+        """Return a torch future of the outputs.
+
+        After an error it raises RuntimeError with the error's type and text, as C++ futures do; `wait` and
+        `exception` have the error itself. Its callbacks run as `callbacks.py` describes.
         """
-        with self._lock:  # it is made only if it is asked for: completing one costs a way to another thread
+        with self._lock:  # made only on request: completing one costs a switch to another thread
             if self._future is None:
                 begun: torch.futures.Future[None] = torch.futures.Future()
                 # Future.set_exception would store the exception as the value, and DDP's C++ takes tensors out

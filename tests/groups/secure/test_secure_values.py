@@ -155,7 +155,8 @@ async def test_what_is_out_of_range_is_not_clipped_and_its_member_is_named_witho
     for each in found[:2]:
         assert isinstance(each, OperationAborted)
         assert str(each).startswith(
-            "rank 2 (member 2) gave up a secure sum at a.py:2: one of its values is outside the declared range"
+            "rank 2 (member 2) gave up a secure sum at a.py:2: one of its values is outside the declared "
+            "range"
         )
 
 
