@@ -1,4 +1,4 @@
-"""What another member has sent, and nobody here has taken yet."""
+"""Frames that have arrived from another member before this member has asked for them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections import deque
 from duetlink.groups.collectives.execution.frame import Called, Piece
 from duetlink.groups.links.transport import Message
 
-# A member that is ahead is read no further once this much of it waits here. More than what the parts under
-# way can have sent, so that an operation never waits for itself.
+# Nothing more is read from a member while more than this of its early pieces is held. It is more than the
+# parts of one operation can have sent, so an operation never blocks itself.
 _AHEAD_BYTES = 64 * 1024 * 1024
 
 
 class Ahead:
-    """That of one member in one epoch. Belongs to the loop thread."""
+    """The early frames of one other member in one epoch. Belongs to the loop thread."""
 
     def __init__(self) -> None:
-        self.latest = -1  # the latest operation of which anything has come
+        self.latest = -1  # the highest sequence that a frame has named
         self.calls: dict[int, tuple[bytes, str]] = {}  # by operation: digest and text
         self._pieces: dict[int, dict[int, deque[Message]]] = {}  # by operation and part
         self._held_bytes = 0
         self._room = asyncio.Event()
 
     def note(self, found: Piece | Called) -> bool:
-        """Keep what it has called under this number. Whether that is what it has told of it before."""
+        """Remember the call that a frame names; False if it contradicts an earlier frame of the operation."""
         known = self.calls.setdefault(found.sequence, (found.digest, found.call))
         return known[0] == found.digest and found.call in ("", known[1])
 
@@ -33,7 +33,7 @@ class Ahead:
         self._held_bytes += len(message.body)
 
     def take(self, sequence: int, part: int) -> Message | None:
-        """The next piece of that part of an operation, if it has come."""
+        """Remove and return the next piece of that part of an operation; None if none has arrived."""
         parts = self._pieces.get(sequence, {})
         if part not in parts:
             return None
@@ -49,18 +49,18 @@ class Ahead:
         return bool(self._pieces.get(sequence))
 
     def forget(self, sequence: int) -> None:
-        """That operation has ended here."""
+        """Drop everything about an operation that has ended at this member."""
         self.calls.pop(sequence, None)
         self._pieces.pop(sequence, None)
 
     def clear(self) -> None:
-        """Nobody will take what has come, and nothing more is kept."""
+        """Drop all pieces, and let a reader that waits in `wait_room` go on."""
         self._pieces.clear()
         self._held_bytes = 0
         self._room.set()
 
     async def wait_room(self) -> None:
-        """Until so little waits here that more may be read."""
+        """Wait until at most 64 MiB of early pieces are held, so that more may be read from that member."""
         while self._held_bytes > _AHEAD_BYTES:
             self._room.clear()
             await self._room.wait()

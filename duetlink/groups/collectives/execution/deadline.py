@@ -1,4 +1,4 @@
-"""A deadline for one operation of an engine, which says whom it was waiting for."""
+"""A deadline for one operation of an engine; its error names the members that are late."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ T = TypeVar("T")
 async def within(
     engine: Engine, limit_s: float, operation: Coroutine[Any, Any, T], call: str, lateness: str = ""
 ) -> T:
-    """Await one of the operations, which ends at its deadline at the latest.
+    """Await an operation, and cancel it after `limit_s` seconds.
 
-    Raises GroupError then, which says who is late: `lateness`, or who has not called the collective
-    operation that runs. If it is a collective one, the others are told the same.
+    Raises:
+        GroupError: the deadline has passed. The text is `lateness`, or else names the members that have not
+            called the collective operation that runs. In a collective one all members get the same reason.
     """
     why = ""
 
-    def note() -> None:  # who is waited for, as long as somebody is
+    def note() -> None:  # the reason has to be taken while the operation still waits
         nonlocal why
         engine.interruption = why = f"Timed out after {limit_s:g} s: {lateness or engine.lateness}"
 
-    # an earlier deadline than that of the time-out below, so that it is kept first
+    # scheduled before the time-out below, so that it fires first
     timer = asyncio.get_running_loop().call_later(limit_s, note)
     try:
         async with asyncio.timeout(limit_s):

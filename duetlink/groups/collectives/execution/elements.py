@@ -1,8 +1,8 @@
-"""How items are combined: one function for each operation and each kind of item.
+"""Functions that combine the items of two arrays: one for each operation and kind of item.
 
-Sums and products are rounded to the kind of item after every addition, also of `float16` and `bfloat16`,
-each of which is computed in float32. Of `bool`, sum and max are "or", prod and min are "and". Integers wrap
-around. `min` and `max` pass NaN on. `mean` sums and divides once, at the end: see `divide`.
+Sums and products are rounded to the kind of item after every addition; `float16` and `bfloat16` are added in
+float32 and then rounded. For `bool`, sum and max are "or", prod and min are "and". Integers wrap around.
+`min` and `max` pass NaN on. `mean` sums, and divides once at the end: see `divide`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 @functools.cache
 def combination(operation: str, element: Element) -> Combine:
-    """The function that combines two arrays of that kind into a third, which may be either of them.
+    """Return the function that combines two arrays of that kind into a third, which may be either of them.
 
     Raises:
         SettingError: there is no such operation.
@@ -51,7 +51,11 @@ def combination(operation: str, element: Element) -> Combine:
 
 
 def divide(total: Array, size: int, element: Element) -> None:
-    """Make a mean of a sum, in place: floats are divided, integers rounded to the nearest, halves up."""
+    """Divide a sum by the number of members, in place.
+
+    Floats are divided; integers are rounded to the nearest, halves up. Raises UnsupportedValue if an integer
+    of this kind cannot hold the number of members.
+    """
     if element.name == "bfloat16":
         import torch
 
@@ -69,13 +73,16 @@ def divide(total: Array, size: int, element: Element) -> None:
 
 
 def halves(array: Array, size: int) -> Array:
-    """In one array the upper and the lower bits of integers, whose sums over so many members have room."""
+    """Split integers into their upper and their lower bits, concatenated into one array of twice the length.
+
+    Sums over `size` members of either half do not overflow. See `mean_of_halves`.
+    """
     bits = _lower_bits(array, size)
     return np.concatenate([array >> bits, array & ((array.dtype.type(1) << bits) - array.dtype.type(1))])
 
 
 def mean_of_halves(total: Array, size: int) -> Array:
-    """The mean that such sums give, rounded to the nearest, halves up."""
+    """Compute the mean from the sum of such `halves`, rounded to the nearest, halves up."""
     bits, by = _lower_bits(total, size), total.dtype.type(size)
     upper, lower = np.split(total, 2)
     quotient, remainder = np.divmod(upper, by)
@@ -89,7 +96,7 @@ def _lower_bits(array: Array, size: int) -> Any:
 
 
 def not_finite(array: Array, element: Element) -> Array:
-    """The places in a flat array of floats at which there is an infinity or no number."""
+    """Return the indices at which a flat array of floats has an infinity or NaN."""
     exponent = ((1 << element.exponent_bits) - 1) << element.mantissa_bits
     bits = words(array)
     return np.flatnonzero((bits & bits.dtype.type(exponent)) == exponent)
@@ -97,14 +104,14 @@ def not_finite(array: Array, element: Element) -> Array:
 
 def _of(function: np.ufunc) -> Combine:
     def combine(left: Array, right: Array, out: Array) -> None:
-        with np.errstate(all="ignore"):  # on the loop thread nobody sees a warning, and overflow shows itself
+        with np.errstate(all="ignore"):  # no user sees a warning of the loop thread
             function(left, right, out=out)
 
     return combine
 
 
 def _bfloat16(operation: str) -> Combine:
-    """Only tensors are bfloat16, so whoever has such items has torch."""
+    """Combine with torch, as NumPy has no bfloat16. Only tensors have such items, so torch is there."""
     import torch
 
     functions: dict[str, Callable[..., object]] = {"sum": torch.add, "mean": torch.add, "prod": torch.mul}
@@ -112,7 +119,7 @@ def _bfloat16(operation: str) -> Combine:
     function = functions[operation]
 
     def tensor(array: Array) -> torch.Tensor:
-        if not array.flags.writeable:  # as what was received is; torch has no such tensors
+        if not array.flags.writeable:  # received memory is read-only, and torch has no read-only tensors
             array = array.copy()
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
 

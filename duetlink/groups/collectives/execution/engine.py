@@ -1,15 +1,16 @@
 """Runs collective operations over a transport: one at a time, all members in the same order.
 
-Theory. One task for each other member reads what it sends and puts it where it is waited for, so that a
-sender never waits for a receiver's own sends. `walk.py` and `shared.py` say what is sent and taken when.
+Theory. One task for each other member reads its frames and stores them until the operation asks for them, so
+a member's sends never depend on the receiver's own sends. `schedule_run.py` and `shared.py` say what is sent
+and received when.
 
-Every piece carries the number of the operation in this epoch and a digest of the call; the first to each
-member also carries the call's text. Pieces of another digest under the number of the operation that runs,
-pieces that nobody waits for when it ends, and pieces of an operation that has ended, all mean that members
-have called different things. Where two members wait for each other, no piece would show it: who has waited
-for a second tells all what it has called. Whoever finds a difference tells all; so does
-whoever gives up. One word of it ends the operation everywhere. After that this engine is broken: which
-members had finished is something that only a new epoch can settle.
+Members may by mistake call different operations. Every piece carries the number of the operation in this
+epoch and a digest of the call; the first piece to each member also carries the call's text. A mismatch shows
+itself as a piece with another digest under the number of the running operation, as a piece that is left over
+when an operation ends, or as a piece of an operation that has ended. Where two members wait for each other no
+piece arrives at all: so a member that has waited for a second sends its call to all. A member that finds a
+mismatch, or that gives up, sends an Abort to all. The first Abort ends the operation everywhere. After that
+the engine is broken: which members had finished is a question that only a new epoch can settle.
 """
 
 from __future__ import annotations
@@ -42,31 +43,34 @@ from duetlink.groups.collectives.execution.waiting import Waiting
 from duetlink.groups.collectives.execution.work import Work
 from duetlink.groups.links.transport import Message, Transport
 
-_REMEMBERED = 16  # operations that are kept for comparison with what comes late
-# Until a member tells whom it waits for what it has called: longer than what a round usually takes, and not
-# long for a person who waits for an error.
+_REMEMBERED = 16  # ended operations that late frames are compared with
+# A member that has waited this long sends its call to all: longer than a round usually takes, and short for
+# a person who waits for an error.
 WAIT_S = 1.0
-_TELLING_S = 1.0  # for a word to leave: whoever takes none for so long is about to be lost as well
+_TELLING_S = 1.0  # a member that takes no frame for this long is about to be lost as well
 INTERRUPTED = "it was interrupted, or its time was over"
 
 
 class Engine:
-    """Belongs to the loop thread, from construction until `close`. One for each epoch."""
+    """Runs the collective operations of one epoch. Belongs to the loop thread until `close`."""
 
     def __init__(self, transport: Transport, names: Sequence[str] = (), *, alone: bool = False) -> None:
-        """`alone`, at all members or at none: no membership tells who is lost, and no epoch follows. So
-        whoever sees a loss first tells all, and members tell a root that they have begun, which waits for it.
+        """Start one reading task for each other member.
+
+        Set `alone` at all members or at none, where there is no membership: no other layer reports a lost
+        member, and no new epoch follows. Then the first member to see a loss reports it to all, and members
+        notify a root that they have begun, so that it can wait for them.
         """
         self.rank = transport.rank
         self.size = transport.size
-        self.completed = 0  # operations that ended with a result here; the number of the one that runs
+        self.completed = 0  # operations that ended with a result here; also the number of the one that runs
         self.broken: DuetError | None = None
-        # of the call that runs: what is there, and what there will be as far as is known by now
+        # of the running call: bytes done, and bytes in all as far as they are known by now
         self.done_bytes = 0
         self.total_bytes = 0
-        self.sent_bytes = 0  # of arrays, as they travelled, since this engine was made
+        self.sent_bytes = 0  # bytes of pieces sent, as encoded, since this engine was made
         self.waiting = Waiting()
-        self.interruption = INTERRUPTED  # why what runs is cancelled, if it is: told to the others
+        self.interruption = INTERRUPTED  # the reason that the others are sent if what runs is cancelled
         self.names = Names(names)
         self._alone = alone
         self.transport = transport
@@ -75,10 +79,10 @@ class Engine:
         self._task: asyncio.Task[Any] | None = None
         self._woken = False  # whether this engine has cancelled what runs
         self._spare = SpareMemory()
-        self._announced = 0  # operations before this number have been told to all, or need not be
-        self._sent_only: list[int] = []  # operations that others are waited for to begin
-        self._come = asyncio.Event()  # something has come from another member, or this is broken
-        self._asked = -1  # the latest operation that another member has told that it waits in
+        self._announced = 0  # operations before this number have been announced, or need not be
+        self._sent_only: list[int] = []  # operations that `wait_begun` waits for the others to begin
+        self._come = asyncio.Event()  # a frame has come from another member, or the engine is broken
+        self._asked = -1  # the latest operation that another member has announced to wait in
         self._past: dict[int, Operation] = {}
         self._wanted: dict[tuple[int, int], asyncio.Future[Message]] = {}
         others = [rank for rank in range(self.size) if rank != self.rank]
@@ -90,15 +94,20 @@ class Engine:
 
     @property
     def awaited(self) -> tuple[int, ...]:
-        """Ranks that what runs here waits for; where some have not begun, those. Any thread may ask."""
+        """The ranks that the running operation waits for; if some of them have not begun it, only those.
+
+        Any thread may read this.
+        """
         awaited = self.waiting.ranks
         silent = tuple(rank for rank in awaited if not self._has_begun(rank))
         return silent or awaited
 
     @property
     def lateness(self) -> str:
-        """Whom what runs here waits for, in words. After a second of that all who wait have said so, and who
-        has said nothing is late.
+        """A sentence that names the members the running operation waits for.
+
+        A waiting member sends its call to all after a second. From then on a member that has sent nothing is
+        late, and the sentence says that it has not called the operation.
         """
         if self._sent_only:
             first = min(self._sent_only)
@@ -107,7 +116,9 @@ class Engine:
         awaited = self.awaited
         late = [rank for rank in awaited if not self._has_begun(rank)]
         late = late or [rank for rank in self._ahead if not self._has_begun(rank)]
-        if late and self._announced <= self.completed:  # others may wait as well, and have not said so yet
+        if (
+            late and self._announced <= self.completed
+        ):  # others may wait as well, and not have announced it yet
             return f"nothing has come from {', '.join(self.names[rank] for rank in late)}"
         if late:
             return f"{self.names.have(late)} not called it"
@@ -117,7 +128,7 @@ class Engine:
         return self._ahead[rank].latest >= self.completed
 
     async def close(self) -> None:
-        """End the readers; what runs or waits gets LinkClosed. Safe to call twice."""
+        """Stop the readers. What runs or waits ends with LinkClosed. Safe to call twice."""
         self._break(LinkClosed("this group has been closed"))
         for reader in self._readers:
             reader.cancel()
@@ -128,8 +139,8 @@ class Engine:
     async def perform(self, work: Work) -> None:
         """Run one operation, after those that were called before it.
 
-        When it is cancelled or fails, `work.taken` is as it was if that was asked for, nothing of it is
-        read or written any more, and all members have been told.
+        If it is cancelled or fails: all members have been notified, its arrays are no longer read or written,
+        and `work.taken` has its old content if `work.restore` was set.
 
         Raises:
             OperationMismatch: members called different operations.
@@ -147,10 +158,10 @@ class Engine:
             raise
 
     async def wait_begun(self, call: str) -> None:
-        """Until all others have begun the operation that has just ended here. Raises what ends this epoch.
+        """Wait until all others have begun the operation that has just ended here.
 
-        A root only sends, so it ends a broadcast whether anybody takes it or not. Others' operations may run
-        meanwhile.
+        The root of a broadcast only sends, so without this it would end even if no member took the value.
+        Other operations may run meanwhile. Raises the error that ends the epoch, if one does.
         """
         sequence = self.completed - 1
         self._sent_only.append(sequence)
@@ -167,7 +178,7 @@ class Engine:
 
     async def _run(self, work: Work) -> None:
         backup = await off_loop(work.taken.nbytes, self._spare.copy, work.taken) if work.restore else None
-        self._check()  # it may have ended meanwhile, and nothing would wake the operation
+        self._check()  # the engine may have broken meanwhile, and nothing would wake the operation
         task = self._task = asyncio.current_task()
         assert task is not None
         cancelled_before = task.cancelling()
@@ -197,7 +208,7 @@ class Engine:
             if not isinstance(error, asyncio.CancelledError):
                 self.abandon(work.operation.text, error)
             elif self.broken is not None and self._woken and task.uncancel() <= cancelled_before:
-                # not somebody's wish, but how this engine woke the operation
+                # the engine cancelled the task to wake it; no caller did
                 raise reraise(self.broken) from None
             raise
         finally:
@@ -215,7 +226,7 @@ class Engine:
                 match frame.parse(message.head):
                     case Piece() as piece:
                         self._comes(of, piece.sequence)
-                        with contextlib.suppress(OperationMismatch):  # all know of it by now
+                        with contextlib.suppress(OperationMismatch):  # all members have been notified by now
                             self._arrived(of, piece, message)
                     case Called() as called:
                         self._comes(of, called.sequence)
@@ -258,7 +269,7 @@ class Engine:
         self._ahead[of].keep(piece, message)
 
     def _heard(self, of: int, called: Called) -> None:
-        """That member has been waiting for this one: with reason, if both have called the same."""
+        """Handle a notice that a member waits: compare calls, and answer if this member waits too."""
         if self.broken is not None:
             return
         past = self._past.get(called.sequence)
@@ -277,8 +288,9 @@ class Engine:
             raise RemoteProtocolError(f"{self.names[of]} sent two operations under one number")
 
     def announce(self) -> None:
-        """Tell all, once, what this member has called and waits in: whom it waits for, so that it can see
-        whether it has called the same; and the others, so that they can tell who is late.
+        """Send this member's running call to all others, once.
+
+        The members that it waits for see whether they have called the same; the others learn who is late.
         """
         if self._running is not None and self.broken is None and self._announced <= self.completed:
             self._announced = self.completed + 1
@@ -288,12 +300,12 @@ class Engine:
         return Called(self.completed, operation.digest, operation.text).to_wire()
 
     def _tell_who_asks(self) -> None:
-        """Others know who is late only if all who wait say so, however short they have waited."""
+        """Announce at once if another member has: all waiting members have to, to show who is late."""
         if self._asked == self.completed:
             self.announce()
 
     async def take(self, of: int, part: int) -> Message:
-        """The next piece of the operation that runs, from that member, of that part."""
+        """Wait for the next piece of that part of the running operation from that member."""
         if (message := self._ahead[of].take(self.completed, part)) is not None:
             return message
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -308,18 +320,18 @@ class Engine:
             timer.cancel()
 
     def _compare(self, of: int) -> None:
-        """Raise unless what that member has told of the operation that runs fits it."""
+        """Raise OperationMismatch if that member called another operation under the running one's number."""
         known = self._ahead[of].calls.get(self.completed)
         if known is not None and self._running is not None and known[0] != self._running.digest:
             self._differ(of, self.completed)
 
     def _differ(self, of: int, sequence: int) -> NoReturn:
-        """That member called something else as its operation of this number."""
+        """Raise OperationMismatch for that member's operation of this number, and notify all."""
         mine = self._running if sequence == self.completed else self._past.get(sequence)
         self.differ(of, self._ahead[of].calls[sequence][1], mine)
 
     def differ(self, of: int, theirs: str, mine: Operation | None) -> NoReturn:
-        """That member called something else than `mine`. Tells all, and raises OperationMismatch."""
+        """Raise OperationMismatch, as that member called `theirs` and this one `mine`; notify all."""
         ours = mine.text if mine is not None else "an operation that has ended"
         pair = sorted([(self.rank, ours), (of, theirs or "an operation of another form")])
         calls = "; ".join(f"{self.names[rank]}: {text}" for rank, text in pair)
@@ -337,7 +349,7 @@ class Engine:
             raise reraise(self.broken)
 
     def abandon(self, call: str, error: BaseException | str) -> None:
-        """End this epoch's operations, here and everywhere, because of what a call has met."""
+        """End this epoch's operations at all members, because a call has failed with `error`."""
         if self.broken is not None:
             return
         text = f"{self.names[self.rank]} gave up {call}: {_why(error)}"
@@ -360,7 +372,7 @@ class Engine:
             self._break(OperationAborted(f"{abort.text} (told by {self.names[of]})"))
 
     def _tell(self, abort: Abort) -> None:
-        """Tell all others, unless the engine is broken already, which somebody has told."""
+        """Send an abort to all others. A broken engine sends none: the others have been notified already."""
         if self.broken is None:
             self._telling.tell_all(abort.to_wire())
 
@@ -369,12 +381,15 @@ class Engine:
             self._tell(Abort(Cause.LOST, str(loss), loss.rank))
 
     async def _tell_loss(self, loss: PeerLost) -> None:
-        """Returns when the others know of it, before this member can end as well, and be taken for it."""
+        """Send a loss to all, and return when it has left or a second has passed.
+
+        Otherwise this member could end first, and the others would take it for the lost one.
+        """
         self._tell_of(loss)
         await self._telling.wait_told(_TELLING_S)
 
     def _break(self, error: DuetError) -> None:
-        """Nothing runs here any more. What does run ends with this error; the first one counts."""
+        """End what runs, and refuse what follows, with this error. Only the first error counts."""
         if self.broken is not None:
             return
         self.broken = error

@@ -1,6 +1,6 @@
 """The heads of the messages that members exchange, as bytes and back.
 
-Every head begins with one byte that says its kind. Numbers are little-endian. Text comes last, in UTF-8.
+Every head begins with one byte that names its kind. Numbers are little-endian. Text comes last, in UTF-8.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Kind(IntEnum):
 
 
 class Cause(IntEnum):
-    """Why an operation has ended without a result."""
+    """The reason why an operation has ended without a result."""
 
     GIVEN_UP = 0  # a member was interrupted, ran out of time, or failed by itself
     MISMATCH = 1  # members called different operations
-    LOST = 2  # a member is gone, where no membership tells so
+    LOST = 2  # a member is gone, where there is no membership to report it
 
 
 _PIECE = struct.Struct("<BxxxIQ8s")
@@ -41,7 +41,7 @@ _NUMBERED = struct.Struct("<BBxxI")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of an array in a collective operation. The first of an operation says what was called."""
+    """The head of a piece of an array. The first piece to each member carries the call as text."""
 
     sequence: int
     part: int
@@ -59,7 +59,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a member has called that has been waiting for the receiver for a while."""
+    """A notice: the sender has called this, and has been waiting for the receiver for a second."""
 
     sequence: int
     digest: bytes
@@ -76,11 +76,11 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """The operation that runs has no result, anywhere."""
+    """A notice: the running operation has no result at any member."""
 
     cause: Cause
     text: str
-    rank: int = 0  # who is lost
+    rank: int = 0  # the lost member, for LOST
 
     def to_wire(self) -> bytes:
         return (
@@ -97,12 +97,12 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A message from one member to another: its tag and size. A small one is the body already."""
+    """The announcement of a message to one member: its tag and size. A small message is in the body."""
 
     number: int
     tag: int
     size_bytes: int
-    form_bytes: int  # how many bytes at the beginning describe the rest
+    form_bytes: int  # the length of the form at the beginning, which describes the content
 
     def to_wire(self) -> bytes:
         return _OFFER.pack(Kind.OFFER, self.number, self.tag, self.size_bytes, self.form_bytes)
@@ -117,11 +117,13 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """What concerns one offer: GRANT asks for it, CONTENT brings some of it, WITHDRAWAL takes it back."""
+    """A step that concerns one offer: GRANT requests its content, CONTENT carries some of it, WITHDRAWAL
+    cancels it.
+    """
 
     kind: Kind
     number: int
-    refused: bool = False  # a GRANT that says no
+    refused: bool = False  # on a GRANT: the receiver does not want it
 
     def to_wire(self) -> bytes:
         return _NUMBERED.pack(self.kind, self.refused, self.number)
@@ -136,10 +138,10 @@ Frame = Piece | Called | Abort | Offer | Numbered
 
 
 def parse(head: bytes) -> Frame:
-    """What a head says.
+    """Parse a head.
 
     Raises:
-        RemoteProtocolError: it is no head, or too long.
+        RemoteProtocolError: it is malformed, of an unknown kind, or longer than 4,096 bytes.
     """
     if not head or len(head) > MAX_HEAD_BYTES:
         raise RemoteProtocolError(f"a head of {len(head)} bytes; 1 to {MAX_HEAD_BYTES} are allowed")

@@ -1,10 +1,9 @@
-"""Where the blocks of an array lie, and the parts in which it goes: what is on the wire while a sum is made.
+"""The blocks of an array, and the parts that it is cut into: the ranges of items that one frame carries.
 
-Theory. A schedule knows blocks only. A large array is cut into parts, and each part walks the schedule by
-itself, a few of them at a time: while one part is added, another is on its way. Both ends of a link derive
-the same parts and the same pieces from what they called, and no frame has to say where it belongs but for its
-part. The first part sends a frame even where it is empty, so that members that call different operations
-always meet.
+Theory. A schedule names only blocks. A large array is cut into parts. Each part runs through the schedule by
+itself, a few at a time: while one is added, another is on its way. Both ends of a link compute the same parts
+and pieces from their calls, so a frame needs no position except the number of its part. The first part sends
+a frame even where it is empty, so that members that call different operations always notice it.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-# One frame: large enough that the work for a frame (about 100 µs of Python at both ends together) does not
-# matter beside its bytes, small enough that several parts of an array of some MiB are under way.
+# One frame: large enough that its fixed cost (about 100 µs of Python at both ends together) is small against
+# its bytes, small enough that several parts of an array of some MiB are in flight.
 FRAME_BYTES = 512 * 1024
 # the most that one frame carries, where a step takes many blocks at once
 MAX_FRAME_BYTES = 8 * 1024 * 1024
@@ -26,19 +25,19 @@ Piece = tuple[int, int]  # items from, to
 
 
 class Layout(Protocol):
-    """Blocks and parts of one array."""
+    """The blocks and parts of one array."""
 
     @property
     def parts(self) -> int:
-        """How many parts the array has, at least one."""
+        """The number of parts of the array, at least one."""
 
     def pieces(self, part: int, blocks: Sequence[int]) -> list[Piece]:
-        """The ranges of items that these blocks take up in this part; one frame each."""
+        """Return the ranges of items that these blocks take up in this part; each range is one frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An array that concerns all members as one: each part is contiguous, and has blocks of its own."""
+    """The layout of an array that belongs to all members: each part is contiguous and has its own blocks."""
 
     items: int
     blocks: int
@@ -46,7 +45,7 @@ class Whole:
 
     @classmethod
     def of(cls, items: int, item_bytes: int, blocks: int) -> Whole:
-        """Parts of which each block is one frame, or less where there are very many blocks."""
+        """Choose parts of which each block is one frame, or less where there are very many blocks."""
         part_bytes = min(FRAME_BYTES * blocks, MAX_FRAME_BYTES)
         return cls(items, blocks, max(blocks, part_bytes // item_bytes))
 
@@ -55,7 +54,7 @@ class Whole:
         return max(1, -(-self.items // self.part_items))
 
     def cuts(self) -> NDArray[np.int64]:
-        """Where the blocks of each part begin, and the last one ends: one row for each part."""
+        """Return the item indices that bound the blocks of each part, shape (parts, blocks + 1)."""
         starts = np.arange(self.parts, dtype=np.int64)[:, None] * self.part_items
         sizes = np.minimum(self.part_items, self.items - starts)
         found: NDArray[np.int64] = starts + sizes * np.arange(self.blocks + 1) // self.blocks
@@ -70,9 +69,9 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """An array with one block for each member, of any sizes: a part takes some items of every block."""
+    """The layout of an array with one block for each member: a part takes some items of every block."""
 
-    bounds: tuple[int, ...]  # one more than there are blocks
+    bounds: tuple[int, ...]  # item indices, one more than there are blocks
     part_items: int
 
     @classmethod
@@ -99,7 +98,7 @@ class Blocks:
 
 
 def _merged(pieces: list[Piece], most_items: int) -> list[Piece]:
-    """Neighbours become one piece, up to that size."""
+    """Join adjacent ranges, up to `most_items`."""
     found: list[Piece] = []
     for start, stop in pieces:
         if found and found[-1][1] == start and stop - found[-1][0] <= most_items:

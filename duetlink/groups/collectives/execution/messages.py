@@ -1,7 +1,8 @@
-"""Messages from one member to another, by tag, beside the collective operations.
+"""Messages from one member to one other, by tag. They run at the same time as the collective operations.
 
-A small message travels with its offer. Of a large one only the offer does; its content follows when the
-receiver asks for it, so that what nobody has asked for takes up no memory here, and blocks nothing.
+A message has a form (which describes its arrays) and content. A small message travels in its offer. Of a
+large one only the form does; the content follows when the receiver asks for it, so a message that no call has
+asked for takes up no memory here, and blocks no other message.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from typing import Protocol
 from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, RemoteProtocolError
 from duetlink.groups.collectives.execution.frame import Frame, Kind, Numbered, Offer
 
-EAGER_BYTES = 64 * 1024  # about what a link's buffers take anyway; a round trip saved for the small
+EAGER_BYTES = 64 * 1024  # about the size of a link's buffers; saves small messages a round trip
 CONTENT_BYTES = 1024 * 1024
 MAX_FORM_BYTES = 8 * 1024 * 1024
-MAX_WAITING = 1024  # offers of one member that nobody has received yet; then it is read no further
+MAX_WAITING = 1024  # unreceived offers of one member; beyond this nothing more is read from it
 
 
-Moved = Callable[[int, int], None]  # bytes of a message that have moved, of how many
+Moved = Callable[[int, int], None]  # called with the bytes of a message that have moved, and its size
 
 
 class SendTo(Protocol):
-    """`Transport.send`."""
+    """The type of `Transport.send`."""
 
     def __call__(self, to: int, head: bytes, body: memoryview) -> Awaitable[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedOffer:
-    """An offer that has been received: answer it with `accept` or `refuse`."""
+    """A received offer: answer it with `accept` or `refuse`."""
 
     of: int
     offer: Offer
@@ -45,7 +46,7 @@ class ReceivedOffer:
 
     @property
     def size_bytes(self) -> int:
-        """Of the content, without the form."""
+        """The size of the content, without the form."""
         return self.offer.size_bytes - self.offer.form_bytes
 
     @property
@@ -54,8 +55,10 @@ class ReceivedOffer:
 
 
 @dataclass(slots=True)
-class _ReceiveBuffer:
-    """Where the content of an accepted letter goes; None once nobody waits for it any more."""
+class _Landing:
+    """The buffer for the content of an accepted message. `into` is None after the receiver has stopped
+    waiting.
+    """
 
     into: memoryview | None
     left_bytes: int
@@ -74,7 +77,9 @@ class _Wish:
 
 
 class Messages:
-    """Belongs to the loop thread. `check` raises once the epoch has come to an end."""
+    """The messages of one member in one epoch. Belongs to the loop thread. `check` raises after the epoch's
+    end.
+    """
 
     def __init__(self, rank: int, send: SendTo, check: Callable[[], None]) -> None:
         self._rank = rank
@@ -92,12 +97,11 @@ class Messages:
     async def send(
         self, to: int, tag: int, form: bytes, content: memoryview, moved: Moved | None = None
     ) -> None:
-        """Send a message. A large one waits until it is received.
-
-        Cancelled before that, it is taken back.
+        """Send a message. A large one waits until it is received; cancelled before that, it is withdrawn.
 
         Raises:
-            OperationMismatch: the receiver waits for something of another form.
+            LimitExceeded: the form is larger than 8 MiB.
+            OperationMismatch: the receiver waits for a value of another form.
         """
         self._check()
         if len(form) > MAX_FORM_BYTES:
@@ -129,9 +133,10 @@ class Messages:
             del self._answers[key]
 
     async def receive(self, of: int | None, tag: int) -> ReceivedOffer:
-        """The next letter with that tag, of that member or of any.
+        """Wait for the next message with that tag, from that member or, if `of` is None, from any.
 
-        A small one that had arrived is there also after the epoch's end: its sender may have left since.
+        A small message that has arrived can still be received after the epoch's end: its sender may have
+        left.
         """
         wish = _Wish(of, tag, asyncio.get_running_loop().create_future())
         for letter in self._arrivals:
@@ -144,14 +149,14 @@ class Messages:
             return await wish.future
         except asyncio.CancelledError:
             if wish.future.done() and not wish.future.cancelled() and wish.future.exception() is None:
-                self._deliver(wish.future.result())  # it had come in the same moment
+                self._deliver(wish.future.result())  # it arrived at the moment of the cancellation
             raise
         finally:
             with contextlib.suppress(ValueError):
                 self._wishes.remove(wish)
 
     async def accept(self, letter: ReceivedOffer, into: memoryview, moved: Moved | None = None) -> None:
-        """Take the content of a letter into memory of its size."""
+        """Copy the content of a message into `into`, which has its size."""
         if letter.is_eager:
             into[:] = letter.body[letter.offer.form_bytes :]
             return
@@ -169,15 +174,16 @@ class Messages:
             receive_buffer.into = None
 
     async def refuse(self, letter: ReceivedOffer) -> None:
-        """Let the sender know that nobody takes this."""
+        """Notify the sender of a message that it will not be received."""
         if not letter.is_eager:
             await self._answer(letter, refused=True)
 
     async def arrived(self, of: int, found: Frame, body: memoryview) -> None:
-        """Whatever concerns messages, as it was received from that member.
+        """Handle a frame about messages from that member.
 
         Raises:
-            RemoteProtocolError: it is not what that member may send now.
+            RemoteProtocolError: that member may not send this now.
+            LimitExceeded: the form of an offer is larger than 8 MiB.
         """
         if self._failed and not (isinstance(found, Offer) and self._is_kept(of, found)):
             return
@@ -191,7 +197,7 @@ class Messages:
                     await self._room.wait()
             case Numbered(Kind.GRANT):
                 answer = self._answers.get((of, found.number))
-                if answer is not None and not answer.done():  # else it crossed with a withdrawal
+                if answer is not None and not answer.done():  # otherwise it crossed with a withdrawal
                     answer.set_result(not found.refused)
             case Numbered(Kind.WITHDRAWAL):
                 self._withdraw(of, found.number)
@@ -199,7 +205,7 @@ class Messages:
                 self._land(of, found.number, body)
 
     def fail(self, error: DuetError) -> None:
-        """Whoever waits for anything gets this error."""
+        """Raise this error in all sends and receives that wait."""
         self._failed = True
         waiting: list[asyncio.Future[ReceivedOffer] | asyncio.Future[bool] | asyncio.Future[None]] = []
         waiting += [wish.future for wish in self._wishes]
@@ -217,7 +223,7 @@ class Messages:
         self._room.set()
 
     def _is_kept(self, of: int, offer: Offer) -> bool:
-        """Whether a letter that comes after the epoch's end is kept for a late `receive`."""
+        """Decide whether an offer that comes after the epoch's end is kept for a late `receive`."""
         return offer.size_bytes <= EAGER_BYTES and len(self._waiting.get(of, ())) < MAX_WAITING
 
     def _check_offer(self, offer: Offer, body: memoryview) -> None:

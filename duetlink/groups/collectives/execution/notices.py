@@ -1,4 +1,4 @@
-"""Words of one member to the others beside the pieces of operations: nobody waits for them to leave."""
+"""Short frames from one member to the others (calls, aborts), sent in the background."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _NOTHING = memoryview(b"")
 
 
 class Notices:
-    """Belongs to the loop thread, from construction until `close`."""
+    """Sends notices. Belongs to the loop thread, from construction until `close`."""
 
     def __init__(self, transport: Transport, others: Collection[int]) -> None:
-        """`others` are the ranks that `tell_all` tells."""
+        """`others` are the ranks that `tell_all` sends to."""
         self._transport = transport
         self._others = others
         self._sayings: set[asyncio.Task[None]] = set()
 
     def tell(self, to: int, head: bytes) -> None:
-        """Tell one member, if it is there."""
+        """Send a notice to one member in the background; a lost member is ignored."""
 
         async def send() -> None:
             with contextlib.suppress(DuetError):
@@ -37,6 +37,6 @@ class Notices:
             self.tell(rank, head)
 
     async def wait_told(self, limit_s: float | None = None) -> None:
-        """Until every word has left, or the time is over."""
+        """Wait until every notice has been sent, or `limit_s` seconds have passed."""
         if self._sayings:
             await asyncio.wait(list(self._sayings), timeout=limit_s)

@@ -1,36 +1,36 @@
-"""What a member called: told to the others with its first frame, so that different calls meet as an error."""
+"""The description of a call: the first frame carries it, so members notice when their calls differ."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 
-# a first frame's head has room for it in UTF-8
+# so that it fits the head of a first frame in UTF-8
 MAX_TEXT_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One call of a collective operation. Members' calls fit if all but `place` is equal."""
+    """One call of a collective operation. Members' calls match if all fields but `place` are equal."""
 
     kind: str
     what: str = ""  # the form of the value: "float32[3, 4]"
-    operation: str = ""  # "sum", … of those that add
+    operation: str = ""  # "sum", …; empty for operations that only copy
     root: int | None = None
     algorithm: str = ""
     order: tuple[int, ...] = ()
-    codec: str = ""  # of what travels
-    place: str = ""  # where it was called: "train.py:12"
+    codec: str = ""  # of the pieces that are sent
+    place: str = ""  # the line of the user's program: "train.py:12"
 
     @property
     def digest(self) -> bytes:
-        """8 bytes that are equal where the calls fit."""
+        """Eight bytes that are equal for calls that match."""
         named = (self.kind, self.what, self.operation, self.root, self.algorithm, self.order, self.codec)
         return hashlib.blake2b(repr(named).encode(), digest_size=8).digest()
 
     @property
     def text(self) -> str:
-        """For people: `all_reduce(float32[3], sum, ring) at train.py:12`."""
+        """The call for people: `all_reduce(float32[3], sum, ring) at train.py:12`."""
         root = f"root={self.root}" if self.root is not None else ""
         order = "-".join(map(str, self.order)) if self.order != tuple(range(len(self.order))) else ""
         inside = ", ".join(

@@ -1,7 +1,7 @@
-"""The way of one operation through its schedule, by messages; `shared.py` has the one through memory.
+"""One operation run through its schedule by messages; `shared.py` runs it through shared memory.
 
-Theory. A round needs no tasks of its own: send, then take what has arrived. A large array walks the schedule
-in parts, a few at a time (`layout.py`).
+Theory. A round needs no tasks of its own: it sends, then receives what has arrived. A large array runs
+through the schedule in parts, a few at a time (`layout.py`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from duetlink.groups.collectives.execution.work import Work
 from duetlink.groups.collectives.schedules.schedule import BlockUse, Receive, ScheduleRound, SendBlock
 from duetlink.groups.links.transport import Message, Transport
 
-# Parts under way at once: while one is added, others are sent and received.
+# Parts in flight at once: while one is added, others are sent and received.
 _PARTS = 4
-# As for `off_loop` in general, but for codecs, of which many do 100 MB/s.
+# Larger pieces are encoded on a thread. Lower than the default of `off_loop`: many codecs do only 100 MB/s.
 _CODEC_BYTES = 32 * 1024
 
 
 class ScheduleRunner(Protocol):
-    """What a walk needs of the engine."""
+    """The methods and fields of the engine that a run uses."""
 
     transport: Transport
     completed: int  # the number of the operation that runs
@@ -39,16 +39,16 @@ class ScheduleRunner(Protocol):
 
 
 class ScheduleRun:
-    """That of one operation at one member. Belongs to the loop thread."""
+    """The run of one operation at one member. Belongs to the loop thread."""
 
     def __init__(self, engine: ScheduleRunner, work: Work) -> None:
         self._engine = engine
         self._work = work
-        self._introduced: set[int] = set()  # the ranks that have been told what was called
+        self._introduced: set[int] = set()  # the ranks that have been sent the call's text
         self._encodes = True  # until a piece has not become smaller
 
     async def run(self) -> None:
-        """Returns when this member has sent and received what the schedule says."""
+        """Send and receive everything that the schedule says."""
         work = self._work
         parts = max(work.given_layout.parts, work.taken_layout.parts)
         if parts == 1:
@@ -93,7 +93,7 @@ class ScheduleRun:
         for start, stop in work.given_layout.pieces(part, send.blocks):
             body = await self._body(work.given[start:stop])
             call = ""
-            if send.to not in self._introduced:  # not before: another part may be ready earlier
+            if send.to not in self._introduced:  # checked here, since another part may be encoded earlier
                 self._introduced.add(send.to)
                 call = work.operation.text
             head = Piece(engine.completed, part, work.operation.digest, call).to_wire()
@@ -101,7 +101,7 @@ class ScheduleRun:
             engine.sent_bytes += body.nbytes
 
     async def _body(self, piece: Array) -> memoryview:
-        """What travels of a piece."""
+        """Return the bytes to send for a piece: encoded if that is smaller, otherwise its own memory."""
         encoding = self._work.encoding
         if encoding is not None and self._encodes and piece.nbytes:
             encoded = await off_loop(piece.nbytes, encoding.encode, piece, least_bytes=_CODEC_BYTES)
@@ -124,7 +124,7 @@ class ScheduleRun:
             await off_loop(mine.nbytes, work.combine, left, right, mine)
 
     async def _decoded(self, of: int, body: memoryview, mine: Array) -> Array:
-        """What has travelled, of the form of `mine`."""
+        """Decode a received body into an array of the form of `mine`."""
         if len(body) == mine.nbytes:
             return np.frombuffer(body, mine.dtype)
         encoding = self._work.encoding

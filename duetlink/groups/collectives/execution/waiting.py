@@ -1,4 +1,4 @@
-"""For whom operations wait: who is slow, now and over an epoch."""
+"""The time that operations spend waiting for each member, to find the slow ones."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Collection
 
 
 class Waiting:
-    """Time that is waited for each member. One thread writes at a time; any may read.
+    """The time spent waiting for each member, in seconds. One thread writes at a time; any may read.
 
-    Several waits for one member at once count once.
+    Several waits for one member at the same time count once.
     """
 
     def __init__(self) -> None:
-        self.total_s: dict[int, float] = {}  # waits that are over, by rank
+        self.total_s: dict[int, float] = {}  # of ended waits, by rank
         self._since_s: dict[int, float] = {}
         self._waits: Counter[int] = Counter()
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Those who are waited for now."""
+        """The ranks that are being waited for now."""
         return tuple(sorted(self._since_s))
 
     def seconds(self, rank: int) -> float:
-        """So long this member has been waited for, the wait that goes on included."""
+        """Return the seconds spent waiting for this member, including a wait that still goes on."""
         since_s = self._since_s.get(rank)
         return self.total_s.get(rank, 0.0) + (time.monotonic() - since_s if since_s is not None else 0.0)
 
@@ -40,7 +40,7 @@ class Waiting:
             self.total_s[rank] = self.total_s.get(rank, 0.0) + waited_s
 
     def follow(self, before: Collection[int], after: Collection[int]) -> None:
-        """Those of `before` were waited for; those of `after` are."""
+        """Begin the waits for the ranks that are only in `after`, and end those that are only in `before`."""
         for rank in after:
             if rank not in before:
                 self.begin(rank)

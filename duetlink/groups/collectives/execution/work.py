@@ -14,7 +14,7 @@ from duetlink.groups.collectives.schedules.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """All that one operation needs. Sends read `given`, receives write `taken`: often the same array."""
+    """Everything that one operation needs. Sends read `given`, receives write `taken`; often one array."""
 
     operation: Operation
     schedule: Schedule
@@ -23,6 +23,8 @@ class Work:
     given_layout: Layout
     taken_layout: Layout
     combine: Combine | None = None
-    walk: Callable[[Work], Awaitable[None]] | None = None  # another way than to walk the schedule
-    restore: bool = False  # whether `taken` is to be as it was if the operation fails
-    encoding: Encoding | None = None  # for what travels
+    walk: Callable[[Work], Awaitable[None]] | None = (
+        None  # runs it in place of the schedule: through shared memory
+    )
+    restore: bool = False  # restore the old content of `taken` if the operation fails
+    encoding: Encoding | None = None  # of the pieces that are sent
