@@ -1,4 +1,4 @@
-"""A mean over the members, weighted or not, of arrays, state dicts and whole models."""
+"""Means over the members, weighted or not, of arrays, state dicts and whole models."""
 
 from __future__ import annotations
 
@@ -27,29 +27,28 @@ _LARGEST_WEIGHTED = 2**47
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The arrays of a value by name, in the same order whatever the order of its keys."""
+    """The arrays of a value by name, in an order that does not depend on the order of its keys."""
 
     numbers: dict[str, Any]
-    flags: dict[str, Array]  # of bool, which has no mean: they are the same at all members
+    flags: dict[str, Array]  # arrays of bool, which have no mean: they must be the same at all members
 
     @property
     def given(self) -> Any:
-        """The numbers as a value: a lone array by itself."""
+        """The numbers as a value to sum: a single array by itself, otherwise a dict."""
         return self.numbers.get(_LONE, self.numbers)
 
     def named(self, found: Any) -> dict[str, Any]:
-        """What became of `given`, by name."""
+        """Return the result for `given` as a dict by name."""
         return {_LONE: found} if _LONE in self.numbers else found
 
 
 def is_model(value: object) -> bool:
-    """Whether it is a torch module."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.nn.Module)
 
 
 def state_of(value: Any) -> Any:
-    """What of it travels: a model's parameters and buffers, or the value itself.
+    """Return the state to average: a model's parameters and buffers, or the value itself.
 
     Raises:
         UnsupportedValue: the model has a state that is neither.
@@ -67,10 +66,11 @@ def state_of(value: Any) -> Any:
 
 
 def put_back(value: Any, state: Any) -> Any:
-    """The model with `state` copied into it, in one go once all of it is there; else the state.
+    """Copy `state` into the model, after checking all of it, and return the model; without a model, return
+    the state.
 
     Raises:
-        UnsupportedValue: it is no state of that model, which is as it was.
+        UnsupportedValue: the state does not fit the model, which is unchanged.
     """
     if not is_model(value):
         return state
@@ -90,10 +90,10 @@ def put_back(value: Any, state: Any) -> Any:
 
 
 def parts_of(state: Any, *, is_weighted: bool) -> Parts:
-    """What is averaged of a state.
+    """Separate a state into numbers, which have a mean, and bools, which have none.
 
     Raises:
-        UnsupportedValue: something in it has no mean; it is named.
+        UnsupportedValue: an array in it has no mean; the text names it.
     """
     tree = take_apart(state)
     if not tree.leaves:
@@ -117,16 +117,17 @@ def parts_of(state: Any, *, is_weighted: bool) -> Parts:
 
 
 async def average(collectives: Collectives, value: Any, weight: float | None, call: str) -> Any:
-    """The mean of the members' values: plain, or weighted if they give weights. Raises as `all_reduce`.
+    """Return the mean of the members' values: plain, or weighted if they give weights. Raises as
+    `all_reduce`.
 
-    A weighted mean of integers is rounded. Bools have no mean, and are the same at all members. What a member
-    with a weight of 0 gives does not count. All members give a weight, or none. What cannot be averaged
-    raises before anything is sent, so that the others wait for a call that can still come.
+    A weighted mean of integers is rounded. Bools have no mean, and must be the same at all members. The value
+    of a member with a weight of 0 is ignored. Either all members give a weight, or none. A value that cannot
+    be averaged raises before anything is sent, so that the others wait for a corrected call.
 
     Raises:
-        SettingError: the weight is no number from 0 on.
-        UnsupportedValue: the value has no mean, bools of members differ, nobody's weight is over 0, or the
-            weights have no finite sum.
+        SettingError: the weight is not a number from 0 on.
+        UnsupportedValue: the value has no mean, bools of members differ, no weight is over 0, or the weights
+            have no finite sum.
     """
     state = state_of(value)
     parts = parts_of(state, is_weighted=weight is not None)
@@ -148,7 +149,7 @@ async def average(collectives: Collectives, value: Any, weight: float | None, ca
 
 
 async def _flags(collectives: Collectives, parts: Parts, counts: bool, call: str) -> dict[str, Any]:
-    """The bools of all members whose value counts. Raises UnsupportedValue: they differ."""
+    """Return the bools of the members that count. Raises UnsupportedValue if they differ."""
     if not parts.flags:
         return {}
     given = {name: flags.astype(np.uint8) * np.uint8(counts) for name, flags in parts.flags.items()}
@@ -157,7 +158,7 @@ async def _flags(collectives: Collectives, parts: Parts, counts: bool, call: str
 
 
 def same_flags(summed: Mapping[str, Array], everybody: float) -> dict[str, Any]:
-    """The bools of which those are sums, where the sum of ones is `everybody`.
+    """Return the bools, given their sums over the members, where `everybody` is the sum of ones.
 
     Raises:
         UnsupportedValue: they are not the same at all members.
@@ -173,7 +174,7 @@ def same_flags(summed: Mapping[str, Array], everybody: float) -> dict[str, Any]:
 
 
 def checked_weight(weight: Any) -> float:
-    """Raises SettingError: it is no number from 0 on."""
+    """Return the weight as a float. Raises SettingError unless it is a number from 0 on."""
     number = float(weight) if isinstance(weight, SupportsFloat) else math.nan
     if not 0 <= number < math.inf:
         raise SettingError(f"weight is {weight!r}: a number from 0 on, such as how many rows this member has")
@@ -181,7 +182,7 @@ def checked_weight(weight: Any) -> float:
 
 
 def checked_total(total: float) -> float:
-    """The sum of the weights. Raises UnsupportedValue: it cannot be divided by."""
+    """Return the sum of the weights. Raises UnsupportedValue if it is 0 or infinite."""
     if not total > 0:
         raise UnsupportedValue(f"the members' weights add up to {total}; one at least must be over 0")
     if total == math.inf:
@@ -198,26 +199,26 @@ def _check_weighted(name: str, array: Array) -> None:
 
 
 def _scaled(leaf: Any, share: float) -> Any:
-    """The share of it; of a share of 0 zeros, also where it is no number."""
+    """Multiply by the share; a share of 0 gives zeros, even for NaN and infinities."""
     if _is_tensor(leaf):
         leaf = leaf.detach() if leaf.is_floating_point() else leaf.detach().double()
         return leaf * share if share else leaf.new_zeros(leaf.shape)
     array = np.asarray(leaf)
-    # a share of a few rows among many has no precision as a float16
+    # a small share has too little precision as a float16
     wide = np.promote_types(array.dtype, np.float32) if array.dtype.kind == "f" else np.dtype(np.float64)
     found = array.astype(wide, copy=False) * wide.type(share) if share else np.zeros_like(array, wide)
     return found.astype(array.dtype, copy=False) if array.dtype.kind == "f" else found
 
 
 def weighed(leaf: Any, weight: float) -> Any:
-    """The leaf times the weight, in float64; of a weight of 0 zeros, also where it is no number."""
+    """Multiply the leaf by the weight, in float64; a weight of 0 gives zeros, even for NaN and infinities."""
     return _scaled(
         leaf.detach().double() if _is_tensor(leaf) else np.asarray(leaf).astype(np.float64), weight
     )
 
 
 def joined(state: Any, found: Mapping[str, Any]) -> Any:
-    """The state with what was found by name in the place of its arrays, of their kind."""
+    """Return the state with its arrays replaced by those found under their names, of the same kind."""
     return _joined(state, found, _LONE)
 
 
@@ -231,7 +232,7 @@ def _joined(before: Any, found: Mapping[str, Any], name: str) -> Any:
 
 
 def _named(value: Any, name: str) -> dict[str, Any]:
-    """The arrays by their places, in the order of the keys' letters."""
+    """List the arrays by their position in the value, such as `value['w'][0]`; keys in alphabetical order."""
     if isinstance(value, Mapping):
         places = {f"{name}[{key!r}]": value[key] for key in sorted(value)}
     elif isinstance(value, list | tuple):
@@ -242,7 +243,7 @@ def _named(value: Any, name: str) -> dict[str, Any]:
 
 
 def _like(before: Any, after: Any) -> Any:
-    """`after` as what `before` was: what was scaled as float64 is rounded back."""
+    """Convert `after` to the type of `before`; float results for integers are rounded."""
     if _is_tensor(before):
         after = sys.modules["torch"].as_tensor(after)
         is_rounded = after.is_floating_point() and not before.is_floating_point()
@@ -256,7 +257,7 @@ def _like(before: Any, after: Any) -> Any:
 
 
 def _kind(leaf: Any) -> str:
-    """As NumPy's: f, i, u, b or c."""
+    """Return the kind of the items by NumPy's letters: f, i, u, b or c."""
     if _is_tensor(leaf):
         if leaf.is_floating_point() or leaf.is_complex():
             return "f" if leaf.is_floating_point() else "c"

@@ -1,4 +1,4 @@
-"""Collective operations on whole values: what `Group` calls, and what it gives back."""
+"""Collective operations on whole values: the methods that a group calls, and the values that it returns."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ T = TypeVar("T")
 def in_turn(
     method: Callable[Concatenate[Collectives, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Collectives, P], Coroutine[Any, Any, T]]:
-    """One call after the other, although a call may be several operations of the engine.
+    """Run calls one after the other, since a call may be several operations of the engine.
 
-    A call that ends in the middle ends the epoch's operations: the others wait for the rest of it.
+    A call that ends in the middle ends the epoch's operations, as the others wait for the rest of it.
     """
 
     async def called(self: Collectives, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -75,14 +75,14 @@ class Collectives:
 
     A value is a NumPy array or number, a torch tensor, an Arrow array of numbers, a Python number, or a dict,
     list or tuple of those. Operations run one at a time in the order in which they are called; `send` and
-    `recv` run beside them. All of them raise
+    `recv` run at the same time as they. All of them raise
 
         OperationMismatch: members called different operations, or with different forms; it names both.
-        OperationAborted: another member gave up; it names who and why.
+        OperationAborted: another member gave up; it names the member and the reason.
         PeerLost: a member is gone.
-        UnsupportedValue: the value, or the operation on it, is none that a group knows. Nothing was sent.
+        UnsupportedValue: a group cannot use the value, or not for this operation. Nothing was sent.
 
-    and leave the values that were given as they were, unless `in_place` was asked for and all went well.
+    and leave the given values as they were, unless `in_place` was requested and the operation succeeded.
     After one of the first three this object is `broken`: a new epoch needs a new one.
     """
 
@@ -96,12 +96,15 @@ class Collectives:
         sums: deque[SumReport] | None = None,
         alone: bool = False,
     ) -> None:
-        """`names` are the members' by rank, for errors; no larger value than `limit_bytes` is received.
-        `alone` is the engine's.
-        `sums` takes the reports of sums with a codec; by default they have a place of their own.
+        """Start an engine on the transport.
 
-        With `figures`, at all members or at none, calls 1, 2, 4, 8 and so on begin with
-        `agree(await figures())`: better paths come up, and are measured, while a group works.
+        Args:
+            names: the members' names by rank, for errors.
+            limit_bytes: larger values are not received.
+            figures: measures the links, at all members or at none. With it, calls 1, 2, 4, 8 and so on begin
+                with `agree(await figures())`: better paths come up, and are measured, while a group works.
+            sums: collects the reports of sums with a codec; by default a new deque of the last 64.
+            alone: there is no membership; see `Engine`.
         """
         self.engine = Engine(transport, names, alone=alone)
         self.flat = FlatOperations(self.engine)
@@ -114,39 +117,40 @@ class Collectives:
         self._forms = Forms(self.flat, self.size, limit_bytes)
         self._agreement = FiguresAgreement(self.flat, self._forms, figures)
         self._turn = asyncio.Lock()  # fair: the order of the calls
-        self.completed = 0  # calls that have ended well here; after a failure members may differ by one
+        self.completed = 0  # calls that succeeded here; after a failure members may differ by one
 
     @property
     def broken(self) -> DuetError | None:
-        """What ended the operations of this epoch; None while they go on."""
+        """The error that ended the operations of this epoch; None while they go on."""
         return self.engine.broken
 
     async def close(self) -> None:
         """End what runs, with LinkClosed. Safe to call twice."""
         await self.engine.close()
-        async with self._turn:  # a call that was between two operations might bring memory to be unmapped
+        async with self._turn:  # a call between two operations could map memory after it was unmapped
             self.flat.close()
 
     @in_turn
     async def agree(self, figures: Mapping[int, LinkFigures] | None = None) -> None:
-        """Tell all what this member has measured of its links, by rank, and find out who shares a host.
+        """Exchange figures of the links, by rank, and find out which members share a host.
 
-        Each measures how quickly bytes come from the others. All members call this, or none. Where all of
-        them are on one host, operations go through memory that they share from then on; else by the algorithm
-        that the figures of all predict to be the quickest.
+        Each member measures how fast bytes come from the others. All members call this, or none. If all of
+        them are on one host, operations use shared memory from then on; otherwise the algorithm that is
+        fastest by the figures of all.
         """
         await self._agreement.agree(figures)
 
     async def prepare(self) -> None:
-        """Agree on figures, before the first message of a call, once nothing refuses it here."""
-        if self.completed & (self.completed + 1) == 0:  # of calls 0, 1, 3, 7 and so on
+        """Exchange figures if this call is due for it. Called when the arguments have been checked."""
+        if self.completed & (self.completed + 1) == 0:  # at calls 0, 1, 3, 7 and so on
             await self._agreement.in_time(self.completed)
 
     def explain(self, kind: str, size_bytes: int, *, density: float | None = None) -> Explanation:
-        """How that operation would run on an array of that size, and why. Sends nothing.
+        """Explain which algorithm that operation would use on an array of that size, and why. Sends nothing.
 
-        For an all-reduce of float32 with that density of the union of all supports, also what each way takes
-        among which `codec="auto"` chooses, and which one it would take before it has measured them, and why.
+        With `density`, the share of items that are not zero at any member, the explanation of an all-reduce
+        of float32 also has the predicted time of each way that `codec="auto"` chooses from, its first choice
+        and the reason.
         """
         found = self.flat.choice.explain(kind, size_bytes)
         return found if density is None else with_codecs(found, self.flat.choice, density)
@@ -162,15 +166,15 @@ class Collectives:
         memory: Array | None = None,
         call: str = "",
     ) -> object:
-        """Combine all members' values; everybody has the result, in the same bits.
+        """Combine all members' values; every member has the result, in the same bits.
 
         Args:
             value: of the same form at all members: nesting, keys, shapes and kinds of items.
-            options: as for `group.all_reduce`, and not secure. `sums` tells how a sum with a codec of
-                `sums/registry.py` went.
-            memory: of a value of one kind of items, as one flat array: what a codec left out of it before,
-                and after this what it leaves out now.
-            call: where it was called, for errors.
+            options: as for `group.all_reduce`, and not secure. `sums` has the report of a sum with a codec of
+                `sums/registry.py`.
+            memory: for a value of one kind of items, a flat array: what a codec left out of it before, and
+                after this what it leaves out now.
+            call: the line of the user's program, for errors.
         """
         assert not options.secure
         op, codec = options.op, options.codec
@@ -184,7 +188,7 @@ class Collectives:
             self.flat.choice.check("all_reduce", options.algorithm)
         await self.prepare()
         coded = None if codec is None else registry.named(codec)
-        # a leaf's own memory is worked in only where that is all there is to be changed
+        # the value's own memory is used only if the whole value is one array
         direct = options.in_place and op != "mean" and tree.is_one_block
         flats: dict[str, Array] = {}
         for element in tree.elements:
@@ -218,8 +222,8 @@ class Collectives:
     ) -> object:
         """Combine all members' values; the root returns the result, the others None.
 
-        With a codec of `sums/reduced.py`, members between add chunks that they do not decode, and a member
-        whose value is None gives nothing: it only adds what the others send.
+        With a codec of `sums/reduced.py`, members on the way add chunks that they do not decode, and a member
+        whose value is None only adds what the others send.
         """
         root = operands.checked_rank(root, self.size)
         if codec is not None and codec in reduced.CODECS:
@@ -254,7 +258,7 @@ class Collectives:
         codec: str | None = None,
         call: str = "",
     ) -> object:
-        """Combine all members' `values[rank]` for every rank; each returns the one of its own rank."""
+        """Combine all members' `values[rank]` for every rank; each member returns the one of its rank."""
         trees = operands.one_for_each(values, self.size)
         for tree in trees:
             operands.check(tree, op, in_place=False)
@@ -289,7 +293,7 @@ class Collectives:
     async def broadcast(
         self, value: object = None, root: int = 0, *, in_place: bool = False, call: str = ""
     ) -> object:
-        """Bring the root's value to all. The others need none, unless it is to be written in place."""
+        """Bring the root's value to all. The others need none, unless it is written in place."""
         root = operands.checked_rank(root, self.size)
         at_root = self.rank == root
         tree = take_apart(value) if at_root or in_place else None
@@ -360,7 +364,7 @@ class Collectives:
 
     @in_turn
     async def all_to_all(self, values: Sequence[object], *, call: str = "") -> list[object]:
-        """Bring `values[j]` of each member to member j, who returns them by rank. Forms may differ."""
+        """Bring `values[j]` of each member to member j, which returns them by rank. Forms may differ."""
         trees = operands.one_for_each(values, self.size)
         await self.prepare()
         told = await self._forms.tell_each(joined(trees), "all_to_all", call)

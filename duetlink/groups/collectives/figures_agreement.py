@@ -1,4 +1,4 @@
-"""When the members of an epoch tell each other figures of their links, and what follows from that."""
+"""Exchanges figures of links among the members of an epoch, and sets up shared memory on one host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Figures = Callable[[], Awaitable[Mapping[int, LinkFigures]]]
 
 
 class FiguresAgreement:
-    """That of one epoch. Belongs to the loop thread."""
+    """The exchange of figures in one epoch. Belongs to the loop thread."""
 
     def __init__(self, flat: FlatOperations, forms: Forms, figures: Figures | None) -> None:
         self._flat = flat
@@ -26,13 +26,19 @@ class FiguresAgreement:
         self._figures = figures
 
     async def in_time(self, completed: int) -> None:
-        """Agree, after so many calls, if members agree at all and share no memory yet."""
+        """Exchange figures, if the members do that at all and share no memory; `completed` counts
+        the calls.
+        """
         if self._figures is not None and not self._flat.is_shared:
             await self.agree(await self._figures(), may_share=completed == 0)
 
     async def agree(self, figures: Mapping[int, LinkFigures] | None, *, may_share: bool = True) -> None:
-        """Tell all what this member has measured, by rank, and go by the figures of all from then on; or, if
-        that may be and all are on one host, through memory that they share.
+        """Exchange figures by rank, and choose algorithms by the figures of all from then on.
+
+        With `may_share`, if all members are on one host, use shared memory instead.
+
+        Raises:
+            OperationMismatch: the members sent figures for groups of different sizes.
         """
         engine = self._flat.engine
         rows = await self._forms.tell_each(row_to_wire(figures or {}, engine.size), "agree", "")
@@ -45,7 +51,7 @@ class FiguresAgreement:
 
 
 async def share_memory(engine: Engine, forms: Forms) -> SharedOperations | None:
-    """Memory that all members map; None unless all of them can."""
+    """Map memory that all members share; None unless all of them can map it."""
     own: OwnMemory | None = None
     with contextlib.suppress(OSError):
         own = OwnMemory() if host_memory.supported() else None

@@ -1,4 +1,4 @@
-"""Values from one member to another, beside the operations of all."""
+"""Sends values from one member to one other, at the same time as the collective operations."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Received:
 
 
 class PointToPoint:
-    """Those of one epoch. Belongs to the loop thread."""
+    """The messages of one epoch as values. Belongs to the loop thread."""
 
     def __init__(self, engine: Engine, limit_bytes: int) -> None:
-        """No larger value than `limit_bytes` is received."""
+        """Values larger than `limit_bytes` are not received."""
         self._engine = engine
         self.limit_bytes = limit_bytes
 
     async def send(self, value: object, to: int, tag: int = 0, *, moved: Moved | None = None) -> None:
         """Send a value to one member. A large one waits until it is received there.
 
-        `moved` is told the bytes of a large one that have left.
+        `moved` is called with the bytes of a large value that have been sent, and its size.
 
         Raises:
             PeerLost: that member is gone.
@@ -44,11 +44,11 @@ class PointToPoint:
         await self._engine.messages.send(to, tag, tree.to_wire(), to_bytes(tree).data, moved)
 
     async def recv(self, of: int | None = None, tag: int = 0, *, moved: Moved | None = None) -> Received:
-        """The next value with that tag from that member, or from any. `moved` as for `send`.
+        """Wait for the next value with that tag from that member, or from any. `moved` is as for `send`.
 
         Raises:
             PeerLost: that member is gone.
-            RemoteProtocolError: what came is no value, or too large.
+            RemoteProtocolError: the message is not a value, or it is too large.
         """
         if of is not None:
             of = checked_rank(of, self._engine.size, but=self._engine.rank)

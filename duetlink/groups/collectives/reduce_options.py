@@ -1,4 +1,4 @@
-"""What a caller asks of a sum beside the value: made once at the door, and handed down as it is."""
+"""The options of a sum, apart from its value: made once in `group.all_reduce`, and passed down."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from duetlink.errors import SettingError
 
-SUMS = ("sum", "mean")  # results that show less of each value than others do
+SUMS = ("sum", "mean")  # these results show less of each single value than min, max, …
 
 
 @dataclass(frozen=True, slots=True)
 class ReduceOptions:
-    """The arguments of `group.all_reduce` that say how values are combined, as its docstring explains them.
+    """The arguments of `group.all_reduce` that say how values are combined; its docstring explains them.
 
-    Raises SettingError: an argument is for secure sums alone, or for those that are not secure.
+    Raises:
+        SettingError: an argument is only for secure sums, or only for sums that are not secure.
     """
 
     op: str = "sum"

@@ -1,4 +1,4 @@
-"""Which algorithm, in which order of the members: the quickest that the links' figures predict."""
+"""Chooses the algorithm, and the order of the members, that are predicted to be the fastest."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from duetlink.groups.collectives.planning.costs import Costs, predicted_s
 from duetlink.groups.collectives.planning.order import ring_order
 from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS, BY_MEMBER, schedule
 
-# The way through memory that all map: two waits, and about six times the array through memory.
+# The algorithm that uses shared memory: two waits, and about six passes of the array through memory.
 SHARED = "shared"
-SHARED_KINDS = frozenset(ALGORITHMS) - {"all_to_all"}  # whose members do not know each other's sizes
+SHARED_KINDS = frozenset(ALGORITHMS) - {"all_to_all"}  # its members do not know each other's sizes
 SHARED_S = 100e-6
 SHARED_S_PER_BYTE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One algorithm in one order, and the seconds that are predicted for it."""
+    """One algorithm in one order, with its predicted time in seconds."""
 
     algorithm: str
     order: tuple[int, ...]
@@ -33,7 +33,7 @@ class Choice:
     """Chooses by one epoch's figures. Members with equal figures choose the same."""
 
     def __init__(self, costs: Costs, *, shared: bool = False) -> None:
-        """`shared` where all members map each other's memory."""
+        """`shared`: all members map each other's memory."""
         self.costs = costs
         self._shared = shared
         self._natural = tuple(range(costs.size))
@@ -42,13 +42,13 @@ class Choice:
 
     @functools.cached_property
     def ring(self) -> tuple[int, ...]:
-        """The order in which the members pass things around."""
+        """The order of the members around a ring."""
         return ring_order(self.costs)
 
     def candidates(self, kind: str, size_bytes: int, root: int = 0) -> list[Candidate]:
-        """All that could be chosen, in the order of the table of algorithms.
+        """Return every algorithm that could be chosen, in the order of the table of algorithms.
 
-        `size_bytes` is that of the whole array: of an all-gather, what each has in the end.
+        `size_bytes` is the size of the whole array: for an all-gather, of the result.
         """
         shared = []
         if self._shared and kind in SHARED_KINDS:
@@ -66,14 +66,18 @@ class Choice:
             raise _no_algorithm(kind, algorithm)
 
     def explain(self, kind: str, size_bytes: int) -> Explanation:
-        """What would be chosen for an array of that size, and what else there is."""
+        """Compare the candidates for an array of `size_bytes`, and name the one that would be chosen.
+
+        Raises:
+            SettingError: there is no operation of that kind.
+        """
         if kind not in ALGORITHMS:
             raise SettingError(f"no operation {kind!r}; there are {', '.join(ALGORITHMS)}")
         candidates = tuple(self.candidates(kind, size_bytes))
         return Explanation(kind, size_bytes, candidates, self.best(kind, size_bytes), self.costs)
 
     def _best(self, kind: str, size_bytes: int, root: int = 0, algorithm: str | None = None) -> Candidate:
-        """The first of the quickest, of those with that name if one is given; shared memory if there is."""
+        """Return the fastest candidate (of that algorithm, if one is given); shared memory always wins."""
         found = self.candidates(kind, size_bytes, root)
         named = [candidate for candidate in found if algorithm in (None, candidate.algorithm)]
         if not named:
@@ -81,7 +85,7 @@ class Choice:
         return min(named, key=lambda candidate: (candidate.algorithm != SHARED, candidate.predicted_s))
 
     def _best_by_messages(self, kind: str, size_bytes: int, algorithm: str | None = None) -> Candidate:
-        """The same, of those that send messages although there may be shared memory."""
+        """Return the fastest candidate that sends messages, even if there is shared memory."""
         if algorithm is not None:
             return self.best(kind, size_bytes, 0, algorithm)
         found = [each for each in self.candidates(kind, size_bytes) if each.algorithm != SHARED]
@@ -98,15 +102,15 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why an operation runs as it does: every candidate with its predicted time. `str()` is a table."""
+    """The reason for a choice: every candidate with its predicted time. `str()` is a table."""
 
     kind: str
     size_bytes: int
     candidates: tuple[Candidate, ...]
     chosen: Candidate
-    costs: Costs  # what it was predicted from
-    codecs: Mapping[str, float] = field(default_factory=dict)  # seconds predicted for sums with one
-    auto: str = ""  # which of them codec="auto" would take
+    costs: Costs  # the figures behind the predictions
+    codecs: Mapping[str, float] = field(default_factory=dict)  # predicted seconds of a sum, by codec
+    auto: str = ""  # the codec that "auto" would take
     why_auto: str = ""
 
     def __str__(self) -> str:
@@ -138,7 +142,9 @@ def _order(candidate: Candidate) -> str:
 
 
 def _links(costs: Costs, size_bytes: int) -> list[str]:
-    """What the prediction rests on: the slowest link, and how many are relayed or not measured."""
+    """Describe the figures behind a prediction: the slowest link, and the number of relayed and unmeasured
+    ones.
+    """
     pairs = [(a, b) for a in range(costs.size) for b in range(costs.size) if a != b]
     if not pairs:
         return []

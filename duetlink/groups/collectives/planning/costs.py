@@ -1,9 +1,9 @@
-"""What an operation will cost: figures of every link, and the time of a schedule predicted from them.
+"""Predicts the time of an operation from figures of every link.
 
-Theory. The model of Hockney, with the ends of LogP: a message of b bytes takes a link's latency and b / rate;
-a member sends one thing after the other and receives one thing after the other, both at once. The time of an
-operation is that of its slowest member when the rounds of all are played through. A large array goes in
-parts, so that from the second part on only the busiest member counts.
+Theory. Hockney's model of a link, with LogP's model of its ends: a message of b bytes takes the link's
+latency plus b / rate; a member sends one message after the other and receives one after the other, both at
+once. All members' rounds are played through; the operation takes as long as its slowest member. A large array
+is sent in parts that overlap, so from the second part on only the busiest member counts.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from dataclasses import dataclass
 from duetlink.errors import RemoteProtocolError
 from duetlink.groups.collectives.schedules.schedule import BlockUse, Schedule, ScheduleRound
 
-# Python's work for one frame at both ends, as measured on loopback.
+# The Python work for one frame at both ends, measured on loopback.
 FRAME_S = 100e-6
-# Adding: three streams of memory at some GB/s.
+# Addition: two arrays read and one written, at some GB/s.
 ADD_S_PER_BYTE = 0.3e-9
-# A relayed byte passes two networks, of which one is somebody else's: it counts twice.
+# A relayed byte crosses two networks, one of them a third party's: it counts twice.
 RELAYED_FACTOR = 2.0
 PARTS_AT_ONCE = 4
 
-# As rows name the path of a link; one that is not among them is told as the first.
+# The paths of links as rows encode them; any other path is encoded as the first.
 _PATHS = ("", "local", "tcp", "punched", "udp", "relay", "channel")
 _ROW = struct.Struct("<dd??B")
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFigures:
-    """What is known of the link to one member. The defaults are those of an ordinary LAN."""
+    """The latency and rate of the link to one member. The defaults are those of an ordinary LAN."""
 
     latency_s: float = 0.0005  # one way
     rate_bytes_per_s: float = 100e6
     relayed: bool = False
-    path: str = ""  # by which its bytes come; empty where nothing is known
-    measured: bool = False  # whether the rate is; else it is a guess
+    path: str = ""  # the path of its bytes; empty if it is unknown
+    measured: bool = False  # the rate is measured; otherwise it is a guess
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.latency_s) and self.latency_s >= 0):
@@ -50,7 +50,7 @@ class LinkFigures:
         return (RELAYED_FACTOR if self.relayed else 1.0) / self.rate_bytes_per_s
 
     def seconds(self, size_bytes: float) -> float:
-        """For one message."""
+        """Predict the time of one message."""
         return self.latency_s + size_bytes * self.s_per_byte
 
 
@@ -59,7 +59,7 @@ UNKNOWN = LinkFigures()
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The links of a group: `links[a][b]` is how bytes go from a to b, as b measured. Equal at all."""
+    """All links of a group: `links[a][b]` is the link from a to b, as b measured it. Equal at all members."""
 
     links: tuple[tuple[LinkFigures, ...], ...]
 
@@ -76,7 +76,7 @@ class Costs:
 
 
 def row_to_wire(figures: Mapping[int, LinkFigures], size: int) -> bytes:
-    """One member's figures for all members, of equal length at all."""
+    """Encode one member's figures of its links to all members; the length is equal at all."""
     found = (figures.get(rank, UNKNOWN) for rank in range(size))
     return b"".join(
         _ROW.pack(
@@ -91,7 +91,7 @@ def row_to_wire(figures: Mapping[int, LinkFigures], size: int) -> bytes:
 
 
 def row_from_wire(data: bytes) -> tuple[LinkFigures, ...]:
-    """Raises RemoteProtocolError unless it is a row of figures that can be computed with."""
+    """Decode a row. Raises RemoteProtocolError unless its latencies and rates are finite and in range."""
     try:
         return tuple(
             LinkFigures(latency_s, rate, relayed, _PATHS[path], measured)
@@ -102,7 +102,7 @@ def row_from_wire(data: bytes) -> tuple[LinkFigures, ...]:
 
 
 def predicted_s(schedules: Sequence[Schedule], size_bytes: float, parts: int, costs: Costs) -> float:
-    """Seconds until the last member is done with an array of that size, in that many parts."""
+    """Predict the seconds until the last member is done with an array that is sent in `parts` parts."""
     block_bytes = size_bytes / parts / schedules[0].blocks
     ready = [0.0] * costs.size
     busy_s = [0.0] * costs.size
@@ -115,7 +115,7 @@ def predicted_s(schedules: Sequence[Schedule], size_bytes: float, parts: int, co
 def _after(
     rounds: Sequence[ScheduleRound], block_bytes: float, ready: list[float], busy_s: list[float], costs: Costs
 ) -> list[float]:
-    """When each member has ended a round. Adds to `busy_s` what the round takes of each one's time."""
+    """Return the time at which each member ends a round, and add the round's working time to `busy_s`."""
     sent = list(ready)
     arrival: dict[tuple[int, int], float] = {}
     for rank, round_ in enumerate(rounds):

@@ -1,8 +1,8 @@
-"""In which order the members of a ring stand: the slowest link of a ring is the speed of all of it.
+"""Finds the best order of the members around a ring: the slowest link of a ring limits all of it.
 
-Exact up to 9 members, of which 8! = 40,320 rings are compared as arrays; beyond, 2-opt (Croes 1958) from the
-nearest neighbours. Rings with the fewest relayed links come first, then those whose slowest link is the
-quickest, then those whose links together are.
+Exact up to 9 members, where all 8! = 40,320 rings are compared as arrays; beyond that, 2-opt (Croes 1958)
+from a nearest-neighbour ring. The best ring has the fewest relayed links; then the fastest slowest link; then
+the smallest sum over its links.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from duetlink.groups.collectives.planning.costs import Costs
 
 EXACT_SIZE = 9
-STEP_BYTES = 512 * 1024  # what a link is judged by: a frame of a large array
+STEP_BYTES = 512 * 1024  # links are compared by the time of this message: one frame of a large array
 
 
 def ring_order(costs: Costs) -> tuple[int, ...]:
-    """The members around the ring, beginning with rank 0. Equal figures give equal orders."""
+    """Return the members around the ring, beginning with rank 0. Equal figures give equal orders."""
     size = costs.size
     if size < 3:
         return tuple(range(size))
@@ -38,7 +38,7 @@ def ring_order(costs: Costs) -> tuple[int, ...]:
 def _best(
     rings: NDArray[np.int64], seconds: NDArray[np.float64], relayed: NDArray[np.bool_]
 ) -> tuple[int, ...]:
-    """The first of the best rows."""
+    """Return the best of the rows; the first of several."""
     following = np.roll(rings, -1, axis=1)
     each_s = seconds[rings, following]
     keys = (each_s.sum(axis=1), each_s.max(axis=1), relayed[rings, following].sum(axis=1))
@@ -56,7 +56,7 @@ def _nearest(seconds: NDArray[np.float64], relayed: NDArray[np.bool_]) -> tuple[
 
 
 def _reversals(order: tuple[int, ...]) -> NDArray[np.int64]:
-    """This ring first, and all in which one stretch of it runs the other way."""
+    """Return this ring, and every ring in which one section of it is reversed (2-opt moves)."""
     rings = [order]
     for start, stop in itertools.combinations(range(1, len(order) + 1), 2):
         rings.append(order[:start] + order[start:stop][::-1] + order[stop:])

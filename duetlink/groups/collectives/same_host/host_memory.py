@@ -1,13 +1,13 @@
-"""Memory that the members of one host share: each writes its own, and reads the others'.
+"""Memory that the members of one host share: each member writes its own, and reads the others'.
 
-Theory. Every member makes a memfd of fixed size, maps it, and tells the others where it is and how it is
-named, with a random label that nobody else can know. Who finds that name under /proc, the memory's size
-sealed, and the label inside, is on the same host, as the same user. Nobody can write another's memory, and
-nobody can take it away while it is mapped.
+Theory. Every member makes a memfd of fixed size, maps it, and sends the others its place under /proc with a
+random label that no other process knows. A member that finds that name under /proc, the memory's size sealed,
+and the label inside, is on the same host and the same user. No member can write another's memory, or remove
+it while it is mapped.
 
-The memory has two halves, used in turn. A half has a head, which says what was called and how far its owner
-has come, and room for data. Who has arrived at chunk c + 1 no longer reads anything of chunk c; each waits
-for all at every chunk; so what was written for chunk c can be overwritten for chunk c + 2.
+The memory has two halves, used in turn. A half has a head, with the call and its owner's progress, and room
+for data. A member that has arrived at chunk c + 1 no longer reads chunk c, and each waits for all at every
+chunk. So the data of chunk c can be overwritten by chunk c + 2.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from duetlink.base.wire import json_
 from duetlink.groups.collectives.execution.elements import Array
 
 HEAD_BYTES = 4096
-# Of data in one half: beyond the caches of one core there is nothing to gain from more, and the waits for
-# each other (some 100 µs) do not matter beside this.
+# The data of one half. It is larger than the caches of one core, so more would gain nothing, and the waits
+# for each other (some 100 µs) are small against copying it.
 ROOM_BYTES = 4 * 1024 * 1024
 HALF_BYTES = HEAD_BYTES + ROOM_BYTES
 SIZE_BYTES = HEAD_BYTES + 2 * HALF_BYTES  # the first page holds the label
 
 _LABEL_BYTES = 16
-_ARRIVED, _REDUCED = 0, 1  # the head's words of 8 bytes
+_ARRIVED, _REDUCED = 0, 1  # indices of the head's 8-byte counters
 _CALL = struct.Struct("<Q8sI")
 _CALL_AT = 16
 
 
 class OwnMemory:
-    """This member's memory."""
+    """The memory that this member writes."""
 
     def __init__(self) -> None:
-        """Raises OSError where there is no memory to share."""
+        """Raises OSError if no memory can be created."""
         self._label = secrets.token_bytes(_LABEL_BYTES)
         self._fd = shared_memory.create(_name(self._label))
         try:
@@ -60,18 +60,18 @@ class OwnMemory:
 
     @property
     def address(self) -> bytes:
-        """Tells other members where it is."""
+        """The process, descriptor and label by which other members find it."""
         return json.dumps([os.getpid(), self._fd, self._label.hex()]).encode()
 
     def hide(self) -> None:
-        """Once all have mapped it, or nobody can: nobody finds it any more. What is mapped stays."""
+        """Close the descriptor, so that no further process can map it. Existing mappings stay."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 class Memory:
-    """One member's memory, mapped: one's own, or another's to be read."""
+    """One member's memory, mapped: this member's own, or another's to be read."""
 
     def __init__(self, mapping: mmap.mmap) -> None:
         self._mapping: mmap.mmap | None = mapping
@@ -90,20 +90,20 @@ class Memory:
         self._label[...] = np.frombuffer(label, np.uint8)
 
     def write_call(self, chunk: int, sequence: int, digest: bytes, text: str) -> None:
-        """Say what was called, before `arrive`."""
+        """Write the call into the head, before `arrive`."""
         data = text.encode()[: HEAD_BYTES - _CALL_AT - _CALL.size]
         data = _CALL.pack(sequence, digest, len(data)) + data
         self._heads[chunk % 2][_CALL_AT : _CALL_AT + len(data)] = np.frombuffer(data, np.uint8)
 
     def call(self, chunk: int) -> tuple[int, bytes, str]:
-        """What its owner called: number, digest and text."""
+        """Return the owner's call: its number, digest and text."""
         head = self._heads[chunk % 2][_CALL_AT:].tobytes()
         sequence, digest, length = _CALL.unpack_from(head)
         text = head[_CALL.size :][: min(length, HEAD_BYTES)].decode("utf-8", "replace")
         return sequence, digest, "".join(c if c.isprintable() else "?" for c in text)
 
     def arrive(self, chunk: int) -> None:
-        """What was written for this chunk may be read."""
+        """Publish the data of this chunk: it may be read from now on."""
         _fence()
         self._words[chunk % 2][_ARRIVED] = chunk + 1
 
@@ -111,7 +111,7 @@ class Memory:
         return self._words[chunk % 2][_ARRIVED] > chunk
 
     def finish(self, chunk: int) -> None:
-        """This member's share of the chunk has been reduced."""
+        """Publish that this member's share of the chunk has been reduced."""
         _fence()
         self._words[chunk % 2][_REDUCED] = chunk + 1
 
@@ -119,16 +119,16 @@ class Memory:
         return self._words[chunk % 2][_REDUCED] > chunk
 
     def room(self, chunk: int) -> Array:
-        """Bytes for the chunk's data."""
+        """Return the memory of the chunk's data, as bytes."""
         return self.rooms[chunk % 2]
 
     def close(self) -> None:
-        """Unmap it, unless somebody still works in it, whose end then does. Safe to call twice."""
+        """Unmap the memory; if a view of it is still in use, it is unmapped with that. Safe to call twice."""
         self._label = np.empty(0, np.uint8)
         for words in self._words:
             words.release()
         self._heads, self._words, self.rooms = [], [], []
-        # a view that somebody still has holds the mapping, which ends with it, however long this lives
+        # a view that is still in use keeps the mapping, which ends with that view
         mapping, self._mapping = self._mapping, None
         if mapping is not None:
             with contextlib.suppress(BufferError):
@@ -136,12 +136,12 @@ class Memory:
 
 
 def supported() -> bool:
-    """Whether this system has sealed memory that others can find (Linux)."""
+    """Return True on a system with sealed memory that other processes can find (Linux)."""
     return sys.platform == "linux" and os.path.isdir("/proc/self/fd")
 
 
 def open_others(addresses: Sequence[bytes], rank: int) -> list[Memory | None] | None:
-    """All members' memory by rank, None at one's own place; None if any of it cannot be mapped here."""
+    """Map all members' memory, by rank, with None at this rank; None if any of it cannot be mapped here."""
     found: list[Memory | None] = []
     for index, address in enumerate(addresses):
         memory = None if index == rank else _open(address)
@@ -164,7 +164,7 @@ def _open(address: bytes) -> Memory | None:
         return None
     path = f"/proc/{pid}/fd/{fd}"
     try:
-        # looked at before it is opened: opening a device or a FIFO by a peer's word could block or act
+        # checked before it is opened: a peer may name a device or a FIFO, which could block or act
         if os.readlink(path) != f"/memfd:{_name(label)} (deleted)":
             return None
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -199,9 +199,9 @@ _order = threading.Lock()
 
 
 def _fence() -> None:
-    """What was written before is seen by others before what is written after.
+    """Make all earlier writes visible to other processes before any later write.
 
-    x86 keeps that order by itself. Elsewhere: releasing a lock orders what is before it, taking it again
+    x86 keeps that order by itself. Elsewhere, releasing a lock orders what is before it, and taking it again
     orders what is after it.
     """
     with _order:

@@ -1,13 +1,14 @@
 """Operations of members on one host, in memory that all of them map: no socket carries an array.
 
-Theory. A chunk of the array goes through three steps: each copies its part into its own memory; each reduces
+Theory. A chunk of the array takes three steps: each member copies its data into its own memory; each reduces
 its n-th of the chunk from the memory of all, in the order of the ranks; each copies the result from the
-memory of all. Two waits for each other lie between. Of a small array each reduces all of it by itself, which
-spares one wait. All see the same bits, since the order is the same everywhere.
+memory of all. Between the steps all wait for each other, twice. Of a small array each member reduces
+everything by itself, which saves one wait. All have the same bits, since the order is the same everywhere.
 
-An operation is a generator that works, and yields what it waits for: a question to every other member's
-memory. Who drives it looks at the others' words: a small operation is driven on the loop, which goes on in
-between; a large one by a thread, which can pause for less than the millisecond that a loop's timers have.
+An operation is a generator that works, and yields a condition that every other member's memory has to meet
+before it goes on. Its driver polls the others' counters. A small operation is driven on the loop, which
+serves other tasks in between; a large one by a thread, which can pause for less than the millisecond that a
+loop's timers have.
 """
 
 from __future__ import annotations
@@ -31,21 +32,22 @@ from duetlink.groups.collectives.same_host.host_memory import ROOM_BYTES, Memory
 Ready = Callable[[Memory], bool]
 ScheduleRun = Iterator[Ready]
 
-# A chunk up to this size is reduced by everybody: n times the work, but one wait less (some 50 µs).
+# A chunk up to this size is reduced by every member: n times the work, but one wait less (some 50 µs).
 _SMALL_BYTES = 32 * 1024
-# From this size on a thread drives: its work would keep the loop from others for longer than the way there.
+# From this size on a thread drives the operation: on the loop it would block other tasks for longer than
+# handing it to the thread takes.
 _THREAD_BYTES = 128 * 1024
-# What is added at once: stays in a core's cache between the additions.
+# Items are added in blocks of this size, which stay in a core's cache between the additions.
 _BLOCK_BYTES = 256 * 1024
-_SPIN_S = 50e-6  # others are seldom later, if every member has a core
-_TURNS_S = 0.003  # then the loop takes turns; afterwards it pauses
+_SPIN_S = 50e-6  # the others are seldom later, if every member has a core
+_TURNS_S = 0.003  # up to here the loop polls at every turn; afterwards it pauses
 _PAUSE_S = 0.002
 _THREAD_PAUSES_S = (50e-6, 50e-6, 100e-6, 200e-6, 500e-6)
 _ALIGNED_BYTES = 64
 
 
 class _Differs(Exception):
-    """Ends a walk, which may be on another thread than the engine's; never leaves this file."""
+    """A member called another operation. Ends a run on any thread; never leaves this file."""
 
     def __init__(self, rank: int, text: str) -> None:
         self.rank = rank
@@ -53,24 +55,24 @@ class _Differs(Exception):
 
 
 class SharedOperations:
-    """Walks the operations of one epoch through shared memory. Belongs to the loop thread."""
+    """Runs the operations of one epoch through shared memory. Belongs to the loop thread."""
 
     def __init__(self, engine: Engine, mine: Memory, others: Sequence[Memory | None]) -> None:
         self._engine = engine
         self._mine = mine
         self._all = [memory if memory is not None else mine for memory in others]
         self._others = [(rank, memory) for rank, memory in enumerate(others) if memory is not None]
-        self._chunk = 0  # how many this epoch has had
+        self._chunk = 0  # the number of chunks of this epoch so far
         self._thread = OwnThreads(1, "duetlink-group")
 
     def close(self) -> None:
-        """Unmap everything. No operation runs any more. Safe to call twice."""
+        """Unmap everything. No operation may run any more. Safe to call twice."""
         self._thread.shutdown()
         for memory in self._all:
             memory.close()
 
     def way(self, kind: str, root: int | None) -> Callable[[Work], Awaitable[None]]:
-        """How an operation of that kind goes."""
+        """Return the function that runs an operation of that kind."""
         walks: dict[str, Callable[[Work], ScheduleRun]] = {
             "all_reduce": lambda work: self._reduce(work, root),
             "reduce": lambda work: self._reduce(work, root),
@@ -83,7 +85,7 @@ class SharedOperations:
         }
         return lambda work: self._drive(work, walks[kind](work))
 
-    # -- who drives ----------------------------------------------------------------------------------------
+    # -- drivers -------------------------------------------------------------------------------------------
 
     async def _drive(self, work: Work, walk: ScheduleRun) -> None:
         try:
@@ -96,7 +98,7 @@ class SharedOperations:
             self._engine.differ(found.rank, found.text, work.operation)
 
     async def _wait(self, ready: Ready) -> None:
-        """Until that is so of all others."""
+        """Wait until the memory of all others meets the condition."""
         late = self._late(ready, self._others)
         began_s = time.monotonic()
         awaited: list[int] = []
@@ -123,11 +125,11 @@ class SharedOperations:
             await asyncio.shield(future)
         except asyncio.CancelledError:
             stop.set()
-            while not future.done():  # until then it writes
+            while not future.done():  # the thread writes the caller's array until then
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait([future])
             if not future.cancelled():
-                future.exception()  # nobody else asks
+                future.exception()  # marks its exception as retrieved
             raise
 
     def _walk_blocking(
@@ -158,7 +160,7 @@ class SharedOperations:
         return [(rank, memory) for rank, memory in others if not ready(memory)]
 
     def _await(self, before: list[int], late: list[tuple[int, Memory]]) -> list[int]:
-        """Who is waited for from now on."""
+        """Record which ranks are waited for from now on, and return them."""
         ranks = [rank for rank, _ in late]
         self._engine.waiting.follow(before, ranks)
         return ranks
@@ -166,7 +168,7 @@ class SharedOperations:
     # -- the operations ------------------------------------------------------------------------------------
 
     def _meet(self, work: Work, given: Sequence[tuple[int, Array]]) -> ScheduleRun:
-        """Write one's own data for the next chunk, and wait for that of all."""
+        """Write this member's data for the next chunk, and wait for the data of all."""
         number = self._chunk
         room = self._mine.room(number)
         for at, array in given:
@@ -182,7 +184,7 @@ class SharedOperations:
                 raise _Differs(rank, text)
 
     def _rooms(self, at: int = 0) -> list[Array]:
-        """What all have written for the chunk at which all have met, by rank."""
+        """Return the data of all members for the current chunk, by rank."""
         return [memory.room(self._chunk - 1)[at:] for memory in self._all]
 
     def _reduce(self, work: Work, root: int | None) -> ScheduleRun:
@@ -203,7 +205,7 @@ class SharedOperations:
         number, size, rank, step = self._chunk - 1, self._engine.size, self._engine.rank, chunk.itemsize
         cuts = [len(chunk) * index // size for index in range(size + 1)]
         start, stop = cuts[rank] * step, cuts[rank + 1] * step
-        # nobody else reads this share of this member's room
+        # no other member reads this share of this member's room
         share = self._mine.room(number)[start:stop].view(chunk.dtype)
         _combine(combine, self._rooms(start), share)
         self._mine.finish(number)
@@ -224,7 +226,7 @@ class SharedOperations:
             self._engine.done_bytes += chunk.nbytes
 
     def _gather(self, work: Work, root: int | None) -> ScheduleRun:
-        """Each one's block has its own room for itself."""
+        """Bring the blocks of all members to all or to the root: each member's room holds its own block."""
         array, rank = work.taken, self._engine.rank
         for pieces in self._columns(work, ROOM_BYTES // array.itemsize):
             start, stop = pieces[rank]
@@ -255,18 +257,18 @@ class SharedOperations:
             _combine(work.combine, self._rooms(slot * rank), array[start:stop])
 
     def _columns(self, work: Work, items: int) -> Iterator[list[tuple[int, int]]]:
-        """One chunk after the other; each is done when the next one is asked for."""
+        """Yield one chunk after the other; a chunk is done when the next one is asked for."""
         for pieces in _columns(work, items):
             yield pieces
             self._engine.done_bytes += sum(stop - start for start, stop in pieces) * work.taken.itemsize
 
     def _slot_bytes(self) -> int:
-        """The room that each member's block has of a room, where one holds the blocks of all."""
+        """The size of each member's slot where one room holds the blocks of all members."""
         return ROOM_BYTES // self._engine.size // _ALIGNED_BYTES * _ALIGNED_BYTES
 
 
 def _columns(work: Work, items: int) -> list[list[tuple[int, int]]]:
-    """For each chunk what it takes of every member's block: items from, to."""
+    """Return, for each chunk, the range of items that it takes of every member's block."""
     layout = work.taken_layout
     assert isinstance(layout, Blocks)
     columns = Blocks(layout.bounds, items)
@@ -285,7 +287,7 @@ def _read(room: Array, out: Array) -> None:
 
 
 def _combine(combine: Combine, rooms: Sequence[Array], out: Array) -> None:
-    """Combine what lies at the beginning of every room, in their order. `out` may lie in one of them."""
+    """Combine the beginnings of all rooms, in their order, into `out`, which may lie in one of them."""
     items = _BLOCK_BYTES // out.itemsize
     scratch = np.empty(min(items, len(out)), out.dtype)
     for start in range(0, len(out), items):

@@ -1,4 +1,4 @@
-"""Which algorithms there are for which operation."""
+"""The table of algorithms by kind of operation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duetlink.groups.collectives.schedules.schedule import Schedule, relabel
 
 
 class Algorithm(Protocol):
-    """Makes the schedule of one member."""
+    """A function that makes the schedule of one member."""
 
     def __call__(self, rank: int, size: int, root: int = 0) -> Schedule: ...
 
@@ -23,7 +23,7 @@ def _both(first: Algorithm, then: Algorithm) -> Algorithm:
     return made
 
 
-# In the order in which `explain` lists them; the first of those that take the least time is chosen.
+# In the order in which `explain` lists them; among equally fast ones the first is chosen.
 ALGORITHMS: Mapping[str, Mapping[str, Algorithm]] = {
     "all_reduce": {
         "naive": _both(naive.reduce, naive.broadcast),  # a star: the root adds in the order of the ranks
@@ -46,12 +46,12 @@ ALGORITHMS: Mapping[str, Mapping[str, Algorithm]] = {
     "barrier": {"doubling": halving.all_gather},
 }
 
-# those where every member has a block of its own, the sizes of which may differ
+# operations where every member has its own block; the blocks may differ in size
 BY_MEMBER = frozenset({"gather", "scatter", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
 
 
 @functools.lru_cache(maxsize=1024)
 def schedule(kind: str, algorithm: str, rank: int, order: tuple[int, ...], root: int = 0) -> Schedule:
-    """The schedule of member `rank`, where position p of the algorithm is taken by rank `order[p]`."""
+    """Make the schedule of member `rank`, where position p of the algorithm is taken by rank `order[p]`."""
     made = ALGORITHMS[kind][algorithm](order.index(rank), len(order), order.index(root))
     return relabel(made, order)

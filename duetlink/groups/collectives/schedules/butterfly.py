@@ -1,8 +1,8 @@
-"""All-reduce by recursive doubling: log2 n rounds in which two exchange all they have; for small arrays.
+"""All-reduce by recursive doubling: in log2 n rounds, pairs exchange all they have; for small arrays.
 
 Thakur, Rabenseifner and Gropp (2005), section 4.5. Both of a pair compute the same sum from the same two
-operands in the same order (the lower ranks' part is the left one), so that all have the same bits. Where n is
-no power of two, the first n - 2^k pairs of neighbours fold into one member each, and are told the result.
+operands in the same order (the lower ranks' part is the left one), so that all have the same bits. If n is
+not a power of two, the first n - 2^k pairs of neighbours fold into one member each, and are sent the result.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _WHOLE = (0,)
 
 
 def all_reduce(rank: int, size: int, root: int = 0) -> Schedule:
-    """Fold, double, unfold."""
+    """Make the rounds: fold to a power of two, exchange in pairs, unfold."""
     power = 1 << (size.bit_length() - 1)
     folded = size - power  # pairs (0, 1), (2, 3), …: the even one stands for both
-    # the fold and the unfold are rounds only where somebody folds
+    # the rounds for fold and unfold exist only if some member folds
     first, last = (ScheduleRound(), ScheduleRound()) if folded else (None, None)
     middle = [ScheduleRound() for _ in range(power.bit_length() - 1)]
     if rank < 2 * folded and rank % 2:

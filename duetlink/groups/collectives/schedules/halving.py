@@ -3,9 +3,9 @@
 Each takes ceil(log2 n) rounds, in which a member sends (n - 1) / n of the array: as few bytes as in a ring,
 in fewer rounds. For powers of two these are the classic algorithms (Rabenseifner, "Optimization of collective
 reduction operations", 2004; Thakur, Rabenseifner and Gropp, "Optimization of collective communication
-operations in MPICH", 2005, section 4.1) up to who meets whom; for other numbers the circulant graph of J. L.
-Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms" (arXiv 2410.14234), needs no folding.
-A member thinks of the blocks relative to itself: block i is the one of the member i places on.
+operations in MPICH", 2005, section 4.1) except for the choice of partners; for other numbers the circulant
+graph of J. L. Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms" (arXiv 2410.14234),
+needs no folding. Blocks are counted relative to the member: block i belongs to the member i ranks on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from duetlink.groups.collectives.schedules.schedule import (
 
 
 def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
-    """After the rounds each member owns the sum of the block of its number: each is summed by one owner."""
+    """Sum block r of all members at rank r, its owner."""
     rounds = (
         ScheduleRound(
             (SendBlock((rank + half) % size, modulo(rank + half, whole - half, size)),),
@@ -33,7 +33,7 @@ def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
 
 
 def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
-    """Each begins with the block of its number."""
+    """Bring block r of rank r to all."""
     rounds = (
         ScheduleRound(
             (SendBlock((rank - half) % size, modulo(rank, whole - half, size)),),
@@ -45,7 +45,7 @@ def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
 
 
 def _spans(size: int) -> list[tuple[int, int]]:
-    """For each round of halving how many relative blocks remain, and how many there were."""
+    """Return, for each round of halving, how many relative blocks remain, and how many there were."""
     found = []
     while size > 1:
         half = (size + 1) // 2

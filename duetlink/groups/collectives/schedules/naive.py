@@ -1,6 +1,6 @@
-"""Directly, each to whom it concerns: the fewest hops, and the best for few members or few bytes.
+"""Direct sends: the fewest hops, and the best for few members or few bytes.
 
-Sums and copies go over one member, the root (a star); what differs from member to member goes straight.
+Sums and copies go through one member, the root (a star); blocks that differ by member go straight there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _others(rank: int, size: int) -> list[int]:
 
 
 def reduce(rank: int, size: int, root: int = 0) -> Schedule:
-    """The root receives from all and adds: its own part first, then the others' by rank."""
+    """Receive from all at the root and add: its own part first, then the others' by rank."""
     if rank != root:
         return Schedule(1, (ScheduleRound(sends=(SendBlock(root, (0,)),)),))
     return Schedule(
@@ -28,35 +28,35 @@ def reduce(rank: int, size: int, root: int = 0) -> Schedule:
 
 
 def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
-    """The root sends to all."""
+    """Send from the root to all."""
     if rank != root:
         return Schedule(1, (ScheduleRound(receives=(Receive(root, (0,)),)),))
     return Schedule(1, (ScheduleRound(sends=tuple(SendBlock(to, (0,)) for to in _others(rank, size))),))
 
 
 def gather(rank: int, size: int, root: int = 0) -> Schedule:
-    """Each sends its block to the root."""
+    """Send each member's block to the root."""
     if rank != root:
         return Schedule(size, (ScheduleRound(sends=(SendBlock(root, (rank,)),)),))
     return Schedule(size, (ScheduleRound(receives=tuple(Receive(of, (of,)) for of in _others(rank, size))),))
 
 
 def scatter(rank: int, size: int, root: int = 0) -> Schedule:
-    """The root sends to each its block."""
+    """Send from the root to each member its block."""
     if rank != root:
         return Schedule(size, (ScheduleRound(receives=(Receive(root, (rank,)),)),))
     return Schedule(size, (ScheduleRound(sends=tuple(SendBlock(to, (to,)) for to in _others(rank, size))),))
 
 
 def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
-    """Each sends its block to all."""
+    """Send each member's block to all."""
     others = _others(rank, size)
     sends = tuple(SendBlock(to, (rank,)) for to in others)
     return Schedule(size, (ScheduleRound(sends, tuple(Receive(of, (of,)) for of in others)),))
 
 
 def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
-    """Each sends every block to its owner, who adds: its own part first, then the others' by rank."""
+    """Send every block to its owner, which adds: its own part first, then the others' by rank."""
     others = _others(rank, size)
     sends = tuple(SendBlock(to, (to,)) for to in others)
     return Schedule(

@@ -1,4 +1,5 @@
-"""All-to-all by pairwise exchange: in round k each sends to the member k places on, and hears from k back.
+"""All-to-all by pairwise exchange: in round k each sends to the member k ranks on, and receives from k ranks
+back.
 
 Thakur, Rabenseifner and Gropp (2005), section 4.3 (long messages): every block travels once.
 """
@@ -9,7 +10,7 @@ from duetlink.groups.collectives.schedules.schedule import Receive, Schedule, Sc
 
 
 def all_to_all(rank: int, size: int, root: int = 0) -> Schedule:
-    """Sends read what is given, receives write what is taken: two arrays of `size` blocks."""
+    """Send from one array of `size` blocks, and receive into another."""
     rounds = (
         ScheduleRound(
             (SendBlock((rank + index) % size, ((rank + index) % size,)),),

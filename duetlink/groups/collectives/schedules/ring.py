@@ -1,4 +1,4 @@
-"""Around a ring, one block in every round: the fewest bytes that any member has to send.
+"""Algorithms around a ring, one block in every round: the fewest bytes that any member has to send.
 
 Reduce-scatter and all-gather of n - 1 rounds each: every member sends 2 (n - 1) / n of the array, the lower
 bound (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009). Each
@@ -17,17 +17,17 @@ from duetlink.groups.collectives.schedules.schedule import (
 
 
 def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
-    """After n - 1 rounds each member owns the sum of the block of its number."""
+    """Sum block r of all members at rank r, its owner, in n - 1 rounds."""
     return _around(rank, size, rank - 1, BlockUse.LEFT)
 
 
 def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
-    """Each member begins with the block of its number, and passes on what it receives."""
+    """Bring block r of rank r to all: each member passes on the block that it has just received."""
     return _around(rank, size, rank, BlockUse.REPLACE)
 
 
 def reduce(rank: int, size: int, root: int = 0) -> Schedule:
-    """Sum each block at its owner, who sends it to the root."""
+    """Sum each block at its owner, which sends it to the root."""
     if rank == root:
         last = ScheduleRound(receives=tuple(Receive(of, (of,)) for of in range(size) if of != root))
     else:
@@ -36,7 +36,7 @@ def reduce(rank: int, size: int, root: int = 0) -> Schedule:
 
 
 def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
-    """A chain: each passes the whole array on. Cut into many parts, all links are busy at once."""
+    """Pass the whole array along a chain. Cut into many parts, it keeps all links busy at once."""
     place = (rank - root) % size
     rounds = [ScheduleRound() for _ in range(size - 1)]
     if place > 0:

@@ -1,10 +1,10 @@
-"""What one member does in a collective operation, as rounds of steps: values only, no I/O.
+"""The schedule of one member in a collective operation: values only, no I/O.
 
-Theory. An array is cut into blocks. In each round a member first sends blocks as they are, then receives
-blocks, in the order given, and either takes them in place of its own or combines them with its own. All
-members have equally many rounds; a round in which a member has nothing to do is empty. What an algorithm is,
-is fully said by its schedules, so that it can be checked by executing those of all members in a test, and its
-time can be predicted without running it.
+Theory. An array is cut into blocks. In each round a member first sends blocks, as they were before the round.
+Then it receives blocks, in the order given, and either replaces its own or combines them with its own. All
+members have equally many rounds; a round in which a member has nothing to do is empty. The schedules of all
+members are the whole algorithm. So a test can check it by executing them, and its time can be predicted
+without running it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import Enum
 
 
 class BlockUse(Enum):
-    """What becomes of a block that has been received."""
+    """The use of a received block: it replaces the member's own, or is combined with it."""
 
     REPLACE = "replace"
     LEFT = "left"  # received ∘ mine: the sender's part comes before mine in the fixed order of additions
@@ -24,7 +24,7 @@ class BlockUse(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SendBlock:
-    """Send these blocks to that member."""
+    """A step: send these blocks to that member."""
 
     to: int
     blocks: tuple[int, ...]
@@ -32,7 +32,7 @@ class SendBlock:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """Receive these blocks from that member."""
+    """A step: receive these blocks from that member."""
 
     of: int
     blocks: tuple[int, ...]
@@ -41,7 +41,7 @@ class Receive:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRound:
-    """The sends come first: they carry what the blocks were before the round."""
+    """One round. The sends come first: they carry the blocks as they were before the round."""
 
     sends: tuple[SendBlock, ...] = ()
     receives: tuple[Receive, ...] = ()
@@ -49,26 +49,26 @@ class ScheduleRound:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The rounds of one member, and into how many blocks the array is cut."""
+    """The rounds of one member, and the number of blocks that the array is cut into."""
 
     blocks: int
     rounds: tuple[ScheduleRound, ...]
 
     def then(self, later: Schedule) -> Schedule:
-        """One after the other."""
+        """Return a schedule with the rounds of `later` after these."""
         assert self.blocks == later.blocks
         return Schedule(self.blocks, self.rounds + later.rounds)
 
 
 def modulo(first: int, count: int, size: int) -> tuple[int, ...]:
-    """`count` block numbers from `first` on, around the circle of `size`."""
+    """Return `count` block numbers from `first` on, modulo `size`."""
     return tuple((first + index) % size for index in range(count))
 
 
 def relabel(schedule: Schedule, order: Sequence[int]) -> Schedule:
-    """A schedule made for positions, for members: position p is taken by rank `order[p]`.
+    """Turn a schedule for positions into one for members: position p is taken by rank `order[p]`.
 
-    Where every position has a block of its own, the blocks are renamed with it.
+    If every position has its own block, the blocks are renumbered in the same way.
     """
     own = schedule.blocks == len(order)
 

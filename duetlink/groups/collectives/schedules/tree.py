@@ -1,8 +1,8 @@
 """Binomial trees: ceil(log2 n) rounds from the root to all, or from all to the root.
 
 Chan, Heimlich, Purkayastha and van de Geijn, "Collective communication: theory, practice, and experience"
-(2007), section 4. Members count relative to the root; the subtree of relative rank v over a bit m holds v to
-v + m - 1, so that what is gathered for a subtree lies together.
+(2007), section 4. Ranks count relative to the root. The subtree of relative rank v at bit m holds v to v + m
+- 1, so that the blocks of a subtree are adjacent.
 """
 
 from __future__ import annotations
@@ -18,30 +18,32 @@ from duetlink.groups.collectives.schedules.schedule import (
 
 
 def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
-    """From the root to all."""
+    """Send the whole array from the root to all."""
     return _over(rank, size, root, down=True, whole=True)
 
 
 def reduce(rank: int, size: int, root: int = 0) -> Schedule:
-    """From all to the root; a subtree's parts are added in the order of its members, the parent's first."""
+    """Add from all to the root; a subtree's parts are added in the order of its members, the
+    parent's first.
+    """
     return _over(rank, size, root, down=False, whole=True, how=BlockUse.RIGHT)
 
 
 def gather(rank: int, size: int, root: int = 0) -> Schedule:
-    """Every member sends its parent what it has of its subtree."""
+    """Send from every member to its parent the blocks of its subtree."""
     return _over(rank, size, root, down=False, whole=False)
 
 
 def scatter(rank: int, size: int, root: int = 0) -> Schedule:
-    """Every member receives the blocks of its subtree from its parent."""
+    """Send from every parent to its child the blocks of the child's subtree."""
     return _over(rank, size, root, down=True, whole=False)
 
 
 def _over(
     rank: int, size: int, root: int, *, down: bool, whole: bool, how: BlockUse = BlockUse.REPLACE
 ) -> Schedule:
-    """One round for each bit, in which a parent sends its child the whole or the child's subtree; or the
-    child its parent.
+    """Make one round for each bit: parent to child (`down`) or child to parent, with the whole array
+    (`whole`) or the blocks of the child's subtree.
     """
     bits = [1 << index for index in range((size - 1).bit_length())]
     rounds = []
@@ -59,7 +61,7 @@ def _over(
 
 
 def _kin(rank: int, size: int, root: int, bit: int) -> tuple[int | None, int | None]:
-    """The child and the parent that a member has across this bit."""
+    """Return the child and the parent that a member has at this bit."""
     place = (rank - root) % size
     if place % (2 * bit) == bit:
         return None, (place - bit + root) % size
@@ -69,6 +71,6 @@ def _kin(rank: int, size: int, root: int, bit: int) -> tuple[int | None, int | N
 
 
 def _subtree(rank: int, size: int, root: int, bit: int) -> tuple[int, ...]:
-    """The blocks of a member and of those below it, over the bits lower than this."""
+    """Return the blocks of a member and of its descendants at the bits lower than this."""
     place = (rank - root) % size
     return modulo(rank, min(bit, size - place), size)

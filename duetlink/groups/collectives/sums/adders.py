@@ -1,14 +1,14 @@
-"""Sums of chunks that members add without decoding them: towards one root, who alone decodes.
+"""Sums of chunks that members add without decoding them, towards one root, which alone decodes.
 
-Theory. A chunk (`data/codecs/aggregate.py`) tells whoever holds two of them how they are added, and nothing
-that has to be understood for it. So an array of chunks walks a schedule of "reduce" like any other array, and
-what combines two pieces is `SupportsAggregate.add`. With members that give nothing, one of these is the
-adder: all send their chunks to it, it sends the sum to the root, who adds its own. So the root receives the
-size of one member's chunks, however many members there are. Without such a member the chunks go up a
-binomial tree, whose inner members add them.
+Theory. Two chunks (`data/codecs/aggregate.py`) can be added by a member that does not understand their items.
+So an array of chunks runs through a schedule of "reduce" like any other array, and `SupportsAggregate.add`
+combines two pieces. If some members give no value, the first of them is the adder: all others send it their
+chunks, it sends the sum to the root, and the root adds its own. So the root receives the size of one member's
+chunks, however many members there are. Without such a member the chunks go up a binomial tree, whose inner
+members add them.
 
-Members that give nothing know neither the array nor the codec. The root tells all what the next step is, and
-how many bytes it has; a member that only adds does as it is told, until the end is told.
+Members that give no value know neither the array nor the codec. Before each step the root sends all the kind
+of the step and its size in bytes; a member that only adds does each step until it receives END.
 """
 
 from __future__ import annotations
@@ -44,17 +44,20 @@ _MOST_ITEM_BYTES = 16
 
 
 class _Step(IntEnum):
-    """What all do next, as the root tells it."""
+    """The next step, which the root sends to all."""
 
     END = 0
-    UP = 1  # chunks are added on their way to the root
-    DOWN = 2  # bytes come from the root to all
-    HEADS = 3  # some bytes of everybody go to everybody
+    UP = 1  # chunks are sent to the root, and added on the way
+    DOWN = 2  # the root sends bytes to all
+    HEADS = 3  # every member sends some bytes to every other
 
 
 def star(rank: int, gives: Sequence[bool], adder: int, root: int) -> Schedule:
-    """All that give, but the root, send to the adder; it adds in the order of the ranks and sends the sum to
-    the root, who adds its own. Members that neither give nor add do nothing."""
+    """Make the schedule of a sum with an adder.
+
+    All that give a value, except the root, send it to the adder; it adds in the order of the ranks and sends
+    the sum to the root, which adds its own. Members that neither give nor add do nothing.
+    """
     givers = [giver for giver, has_value in enumerate(gives) if has_value and giver != root]
     first, second = ScheduleRound(), ScheduleRound()
     if rank == adder:
@@ -71,7 +74,7 @@ def star(rank: int, gives: Sequence[bool], adder: int, root: int) -> Schedule:
 
 
 class Adders:
-    """The way of one sum's chunks among the members of a group. Methods belong to the loop thread."""
+    """Moves one sum's chunks among the members of a group. Methods belong to the loop thread."""
 
     def __init__(
         self,
@@ -82,12 +85,18 @@ class Adders:
         limit_bytes: int,
         adding: SupportsAggregate | None = None,
     ) -> None:
-        """`gives` tells by rank who has a value; the root must. `manner` names the operation for errors.
+        """Set up a sum; all members call this with equal arguments, except `adding`.
 
-        A member that only adds takes up to `limit_bytes` of memory for a step.
+        Args:
+            flat: the operations of this epoch.
+            root: the rank that receives the sum; it must give a value.
+            gives: by rank, whether the member gives a value.
+            manner: names the operation for errors.
+            limit_bytes: the most memory that a member that only adds takes for a step.
+            adding: adds two chunks; by default those of this process.
 
         Raises:
-            OperationMismatch: the root gives nothing.
+            OperationMismatch: the root gives no value.
         """
         if not gives[root]:
             raise OperationMismatch(
@@ -97,7 +106,7 @@ class Adders:
         self.flat = flat
         self.root = root
         self.givers = sum(gives)
-        self.array_bytes = 0  # of the array that is summed: the tree's order is that of the dense sum
+        self.array_bytes = 0  # of the summed array: the tree is the one that the dense sum would use
         self._gives = gives
         self._adder = next((rank for rank, has_value in enumerate(gives) if not has_value), None)
         self._manner = manner
@@ -109,12 +118,12 @@ class Adders:
     def at_root(self) -> bool:
         return self.flat.engine.rank == self.root
 
-    # -- what a member that gives something calls, in the same order at all --------------------------------
+    # -- for members that give a value, in the same order at all ---------------------------------------------
 
     async def total(self, scheme: int, element: Element, items: Array, agreed: bytes) -> Array | None:
-        """The sum of all members' items at the root, None at the others.
+        """Return the sum of all members' items at the root, None at the others.
 
-        `agreed` is what all who give must have agreed on before: two chunks are added if it is the same.
+        `agreed` is data that all members that give a value know to be equal; chunks are added only if it is.
         """
         chunks = await off_loop(items.nbytes, self._chunks, scheme, element, items, agreed)
         await self._begin(_Step.UP, chunks.size)
@@ -125,26 +134,26 @@ class Adders:
         return read
 
     async def tell(self, data: Array | None, sizes: Sequence[int]) -> Array:
-        """The root's bytes at all members; the others give None. There are so many as one of `sizes` says."""
+        """Bring the root's bytes to all; the others give None, and expect one of `sizes` as their number."""
         size_bytes = await self._begin(_Step.DOWN, *(sizes if data is None else [data.size]))
         out = np.empty(size_bytes, np.uint8) if data is None else data
         await self._down(out)
         return out
 
     async def heads(self, mine: Array) -> list[bytes]:
-        """The bytes, equally many, of all members that give something."""
+        """Gather bytes, equally many at each member, from all members that give a value."""
         await self._begin(_Step.HEADS, mine.size)
         found = await self._gathered(mine)
         return [head for head, has_value in zip(found, self._gives, strict=True) if has_value]
 
     async def end(self) -> None:
-        """There is no further step."""
+        """Release the members that only add: there is no further step."""
         await self._begin(_Step.END, 0)
 
-    # -- what a member calls that gives nothing ------------------------------------------------------------
+    # -- for members that give no value ----------------------------------------------------------------------
 
     async def help(self) -> None:
-        """Do what the root tells, until the end."""
+        """Do every step that the root sends, until END; for a member that gives no value."""
         while True:
             step, size_bytes = await self._told(None)
             if step == _Step.END:
@@ -160,9 +169,11 @@ class Adders:
     # -- steps ---------------------------------------------------------------------------------------------
 
     async def _begin(self, step: _Step, *sizes: int) -> int:
-        """How many bytes the next step has: one of `sizes`, of which the root gives one.
+        """Agree on the next step, and return its size in bytes: one of `sizes`; at the root there is only
+        one.
 
-        Raises RemoteProtocolError if the root tells of another step or size.
+        Raises:
+            RemoteProtocolError: the root has sent another step or size.
         """
         told = _STEP.pack(step, sizes[0]) if self.at_root else None
         found, found_bytes = await self._told(told)
@@ -204,7 +215,7 @@ class Adders:
         return algorithms.schedule("reduce", "tree", rank, order, self.root), "tree", order
 
     def _add(self, left: Array, right: Array, out: Array) -> None:
-        """Of one piece, which is one chunk."""
+        """Add two pieces, each of which is one chunk."""
         total = self._adding.add(left.data, right.data)
         if len(total) != out.size:
             raise RemoteProtocolError(f"a sum of chunks has {len(total)} bytes, where {out.size} are to be")
@@ -227,7 +238,7 @@ class Adders:
     # -- chunks --------------------------------------------------------------------------------------------
 
     def _chunks(self, scheme: int, element: Element, items: Array, agreed: bytes) -> Array:
-        """One chunk after the other, at least one, all but the last of one length."""
+        """Encode the items as chunks, at least one; all but the last have one length."""
         step = (_chunk_bytes() - HEAD_BYTES) // element.size_bytes
         contexts = _contexts(scheme, agreed)
         made = bytearray()
@@ -237,7 +248,7 @@ class Adders:
         return np.frombuffer(made, np.uint8)
 
     def _read(self, scheme: int, element: Element, size: int, agreed: bytes, chunks: Array) -> Array:
-        """What the chunks have added up to. Raises RemoteProtocolError unless everybody's is in each."""
+        """Decode the sum. Raises RemoteProtocolError unless every chunk contains all members' values."""
         total = np.empty(size, element.storage)
         contexts = _contexts(scheme, agreed)
         done = 0
@@ -256,11 +267,15 @@ class Adders:
 
 
 def _chunk_bytes() -> int:
-    """Of all chunks but the last, whatever their items are: whoever adds them does not know it."""
+    """Return the size of every chunk but the last. It is independent of the items, which adders do
+    not know.
+    """
     return HEAD_BYTES + (layout.FRAME_BYTES - HEAD_BYTES) // _MOST_ITEM_BYTES * _MOST_ITEM_BYTES
 
 
 def _contexts(scheme: int, agreed: bytes) -> Iterator[bytes]:
-    """Those of the chunks of one array, so that no chunk is added to one of another place in it."""
+    """Yield the context of each chunk of an array; it differs by position, so only equal positions can be
+    added.
+    """
     digest = context_of(bytes([scheme]), agreed)
     return (context_of(digest, index.to_bytes(8, "little")) for index in itertools.count())

@@ -1,13 +1,14 @@
-"""The largest rows of a sum: members agree on which, then values alone travel. For gradients.
+"""Sums the largest rows of an array: members agree on the rows, then only their values are sent. For
+gradients.
 
-Theory. After ARC-Top-K (arXiv 2510.26709). The array is rows of 128 items. A row times a few random vectors,
-which all members know, is linear, so these products of the sum are the sum of the members' products: a 64th
-of the array's bytes. Their squares estimate the row's length in the sum. All members see the same products,
-choose the same rows, and add these in the dense order, without an index. The support is shared: it does not
-grow with the number of members, as that of a sum of everybody's largest items does.
+Theory. After ARC-Top-K (arXiv 2510.26709). The array is rows of 128 items. All members multiply each row by
+the same two random vectors. The product is linear, so the sum of the members' products is the product of the
+summed row: a 64th of the array's bytes. Its squares estimate the row's length in the sum. All members see the
+same products, choose the same rows, and add these in the dense order, without sending indices. The support is
+shared: unlike the sum of every member's own largest items, it does not grow with the number of members.
 
-What was left out is lost, unless the caller keeps a memory of it, which is added to the next array (error
-feedback: Seide and others 2014; Karimireddy and others, arXiv 1901.09847). Then all is sent in the end.
+The other rows are lost, unless the caller keeps a memory of them, which is added to the next array (error
+feedback: Seide and others 2014; Karimireddy and others, arXiv 1901.09847). Then everything is sent in time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ VECTORS = 2
 
 
 def density_in(codec: str) -> float:
-    """That which `agreed:0.05` names; 1 % for `agreed`. Raises UnsupportedValue."""
+    """Return the density in `agreed:0.05`; 1 % for `agreed`. Raises UnsupportedValue if it is not
+    in (0, 1].
+    """
     _, _, text = codec.partition(":")
     try:
         density = float(text or DENSITY)
@@ -44,21 +47,21 @@ def density_in(codec: str) -> float:
 
 
 def check(codec: str, element: Element, op: str) -> None:
-    """Raises UnsupportedValue for what is no sum of floats, and for a density that cannot be."""
+    """Raises UnsupportedValue unless this is a sum or mean of floats with a density in (0, 1]."""
     check_floats(codec, element, op)
     density_in(codec)
 
 
 async def run(job: SumJob, memory: Array | None = None) -> SumReport:
-    """The sum of the chosen rows; all other items become 0.
+    """Sum the chosen rows; all other items become 0.
 
-    `memory`, of the array's form, is added to the array before, and has what was left out afterwards.
+    `memory`, of the array's form, is added to the array first, and afterwards holds what was left out.
     """
     density = density_in(job.codec)
     target = job.array
     if memory is not None:
         job = job._replace(array=await off_loop(job.array.nbytes, _added, job.array, memory, job.element))
-    # the operation's number is the same at all members, and no other one's
+    # the seed: the operation's number is equal at all members, and different for each operation
     products: Array = await off_loop(job.array.nbytes, _products, job, job.flat.engine.completed)
     await job.flat.all_reduce(products, FLOAT32, "sum", job.step("products of rows"), restore=False)
     places = chosen_places(products, job.array.size, density)
@@ -79,7 +82,9 @@ async def run(job: SumJob, memory: Array | None = None) -> SumReport:
 
 
 def chosen_places(products: Array, items: int, density: float) -> Places:
-    """The places of the longest rows, in order. A row whose length is not finite counts as the longest."""
+    """Return the places of the longest rows, ascending. A row with a length that is not finite counts as
+    longest.
+    """
     rows = products.size // VECTORS
     with np.errstate(all="ignore"):
         length = np.square(products.reshape(rows, VECTORS)).sum(axis=1)
@@ -91,7 +96,7 @@ def chosen_places(products: Array, items: int, density: float) -> Places:
 
 
 def _products(job: SumJob, seed: int) -> Array:
-    """Of each row of the array, filled up with zeros, with the vectors of that seed."""
+    """Multiply each row of the array, the last one padded with zeros, by the random vectors of that seed."""
     vectors = np.random.default_rng(seed).standard_normal((ROW_ITEMS, VECTORS)).astype(np.float32)
     values = floats(job.array, job.element)
     short = -values.size % ROW_ITEMS

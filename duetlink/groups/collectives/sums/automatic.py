@@ -1,15 +1,16 @@
-"""Chooses among the dense sum, union compaction and integers, by what the arrays and the links are like.
+"""Chooses among the dense sum, union compaction and integers, by samples of the arrays and figures of the
+links.
 
-Theory. What decides is the density of the union of all supports, not that of one member's, so all members
-look at the same places: 4096 of them, spread by multiples of the golden ratio. Which of them are not zero,
-and which bits the items there use, is gathered from all, in half a KiB each. From that and the figures of the
-links, all predict the same times and choose the same. After the union is known exactly, the choice is made
-once more.
+Theory. The density of the union of all supports decides, rather than the density of one member's. So all
+members look at the same 4,096 places, spread by multiples of the golden ratio. Each member sends all others
+which of these items are not zero and which bits they use: half a KiB. From this and the figures of the links,
+all predict the same times and choose the same way. When the union is known exactly, the choice is made once
+more.
 
-Predictions know nothing of CPUs that are busy. So each member also tells what each way took when it ran for
-an array of this form, and that counts in place of the prediction. A training calls the same sum again and
-again: it asks at the first call, the second, the fourth, and so on, and goes the same way in between. The
-choice costs time and cannot cost bits: every way has those of the dense sum.
+Predictions do not include busy CPUs. So each member also sends the time that each way has taken for an array
+of this form, which replaces the prediction. A training calls the same sum again and again: it asks at the
+first call, the second, the fourth, and so on, and uses the same way in between. A bad choice costs time but
+never bits: every way has the bits of the dense sum.
 """
 
 from __future__ import annotations
@@ -36,24 +37,25 @@ from duetlink.groups.collectives.sums.union import DENSE_FROM, sum_of_union, uni
 
 WAYS = ("dense", "union", "integers")
 _HEAD = struct.Struct(f"<{SAMPLE_BYTES}s2h{len(WAYS)}f")
-_MOST_CALLS = 16  # from one question to the next
+_MOST_CALLS = 16  # the most calls from one question to the next
 _FORGETS_CALLS = 64
 _MOST_COURSES = 1000
-# To find, gather, and put back items, and to sum bitmaps: measured on one core of an ordinary machine.
+# Seconds for one item, measured on one core of an ordinary machine: to look at it for a bitmap, to gather
+# and put it back, and to convert it to an integer and back.
 LOOK_S_PER_ITEM = 1.0e-9
 MOVE_S_PER_ITEM = 8.0e-9
 CONVERT_S_PER_ITEM = 7e-9
-# Another way than the dense one is taken if it is predicted to take less than that share of its time:
-# predictions are off by about as much. If it has run already, less is enough.
+# Another way replaces the dense one if it is predicted to take at most 80 % of its time, since predictions
+# are off by about that much; with measured times, 95 % is enough.
 _PREDICTED_SHARE = 0.8
 _MEASURED_SHARE = 0.95
-# What asking costs must be lost in what the dense sum takes.
+# Asking the others may take at most 3 % of the time of the dense sum.
 _ASKING_SHARE = 0.03
 _THEREFORE = {"dense": "; nothing else promises to be quicker", "union": ": quicker than dense"}
 
 
 def predictions(choice: Choice, items: int, element: Element, density: float) -> dict[str, float]:
-    """Seconds that a sum is predicted to take, by each way, at that density of the union."""
+    """Predict the seconds of a sum by each way, at that density of the union."""
     size_bytes = items * element.size_bytes
     values_bytes = int(density * size_bytes)
     bitmap_bytes = int(items / 8 * min(1.0, 1.3 * _entropy(density)))
@@ -68,8 +70,10 @@ def predictions(choice: Choice, items: int, element: Element, density: float) ->
 def foreseen(
     choice: Choice, items: int, element: Element, density: float
 ) -> tuple[dict[str, float], str, str]:
-    """What `auto` would do at that density of the union, before it has measured anything: the seconds that
-    each way is predicted to take, the way, and why. Whether the items are integers, nobody knows yet.
+    """Predict what "auto" would do at that density of the union before it has measured anything.
+
+    Returns the predicted seconds of each way, the way, and the reason. Integers are not considered: only the
+    values themselves can show that they would do.
     """
     times_s, size_bytes = predictions(choice, items, element, density), items * element.size_bytes
     if _is_too_small(choice, size_bytes):
@@ -79,9 +83,10 @@ def foreseen(
 
 
 def with_codecs(found: Explanation, choice: Choice, density: float) -> Explanation:
-    """That of a dense sum of float32, with what sums with a codec would take at that density of the union.
+    """Add to an explanation of a dense float32 sum the predicted times of sums with a codec.
 
-    Raises SettingError: it explains another operation, or the density cannot be.
+    Raises:
+        SettingError: it explains another operation, or the density is not in [0, 1].
     """
     if found.kind != "all_reduce" or not 0 <= density <= 1:
         raise SettingError(f"{found.kind} with a density of {density}: all_reduce has one, from 0 to 1")
@@ -90,7 +95,7 @@ def with_codecs(found: Explanation, choice: Choice, density: float) -> Explanati
 
 
 def _is_too_small(choice: Choice, size_bytes: int) -> bool:
-    """Whether it costs too much to ask the others."""
+    """Return True if asking the others would take more than 3 % of the dense sum's time."""
     asking_s = choice.best("all_gather", choice.costs.size * _HEAD.size).predicted_s
     return asking_s > _ASKING_SHARE * choice.best("all_reduce", size_bytes).predicted_s
 
@@ -100,13 +105,15 @@ def _too_small(size_bytes: int) -> str:
 
 
 def _quickest(times_s: Mapping[str, float], share: float) -> str:
-    """The dense way, unless another one takes no more than that share of its time."""
+    """Return the fastest way if it takes at most that share of the dense sum's time, otherwise the
+    dense way.
+    """
     best = min(times_s, key=lambda way: times_s[way])
     return best if times_s[best] <= share * times_s["dense"] else "dense"
 
 
 def _entropy(density: float) -> float:
-    """Bits for one item of a bitmap."""
+    """Compute the bits for one item of a bitmap of that density."""
     if not 0 < density < 1:
         return 0.0
     return -density * math.log2(density) - (1 - density) * math.log2(1 - density)
@@ -114,34 +121,37 @@ def _entropy(density: float) -> float:
 
 @dataclass(slots=True)
 class _Course:
-    """What is known of sums of one form. All but `seconds` is the same at all members."""
+    """The history of sums of one form. All fields but `seconds` are equal at all members."""
 
     calls: int = 0
     way: str = "dense"
     why: str = ""
-    times_s: dict[str, float] = field(default_factory=dict)  # that were compared
+    times_s: dict[str, float] = field(default_factory=dict)  # the times that were compared, by way
     warm: set[str] = field(default_factory=set)  # ways that have run
-    seconds: dict[str, float] = field(default_factory=dict)  # that each way has taken at this member
+    seconds: dict[str, float] = field(default_factory=dict)  # the time that each way takes at this member
 
     @property
     def asks(self) -> bool:
-        """Whether this call does: calls number 0, 1, 3, 7, 15, 31, 47, …"""
+        """True at the calls that ask the others: numbers 0, 1, 3, 7, 15, 31, 47, …"""
         return self.calls & (self.calls + 1) == 0 or self.calls % _MOST_CALLS == _MOST_CALLS - 1
 
     def took(self, way: str, seconds: float) -> None:
-        """Half of it counts: one call that was held up says little. A first one says nothing: memory is
-        new."""
+        """Update the moving average of a way's time; the latest call counts half, as a single one may be
+        delayed.
+
+        The first call of each way is not counted: it includes the time of new memory pages.
+        """
         if way in self.warm:
             self.seconds[way] = (self.seconds.get(way, seconds) + seconds) / 2
         self.warm.add(way)
 
     def forget(self) -> None:
-        """What other ways took long ago, so that they are tried again."""
+        """Drop the old times of other ways, so that they are tried again."""
         self.seconds = {way: seconds for way, seconds in self.seconds.items() if way == self.way}
 
 
 async def run(job: SumJob) -> SumReport:
-    """The dense sum's bits, by the way that is predicted, or was measured, to be the quickest."""
+    """Sum with the bits of the dense sum, by the way that is predicted or measured to be the fastest."""
     choice = job.flat.choice
     size_bytes = job.array.nbytes
     if _is_too_small(choice, size_bytes):
@@ -185,7 +195,7 @@ _RUN = {"dense": _dense, "union": _union, "integers": _integers}
 
 
 async def _ask(job: SumJob, course: _Course) -> None:
-    """Choose the way again, by a sample of all members' arrays and what the ways have taken at all."""
+    """Choose the way again, by a sample of all members' arrays and the times that each has measured."""
     head = np.frombuffer(_head(job.array, job.element, course.seconds), np.uint8)
     out = np.empty(job.members * _HEAD.size, np.uint8)
     await job.flat.all_gather(head, out, UINT8, [_HEAD.size] * job.members, job.step("a sample"))
@@ -201,7 +211,7 @@ async def _ask(job: SumJob, course: _Course) -> None:
     measured_s = {way: _slowest([each[3 + index] for each in heads]) for index, way in enumerate(WAYS)}
     known_s = {way: seconds for way, seconds in measured_s.items() if seconds > 0 and way in times_s}
     times_s |= known_s
-    if density > DENSE_FROM:  # it would end as a dense sum, however slow those were while others computed
+    if density > DENSE_FROM:  # it would end as a dense sum in any case
         del times_s["union"]
     best = min(times_s, key=lambda way: times_s[way])
     share = _MEASURED_SHARE if best in known_s and "dense" in known_s else _PREDICTED_SHARE
@@ -211,12 +221,14 @@ async def _ask(job: SumJob, course: _Course) -> None:
 
 
 def _slowest(seconds: Sequence[float]) -> float:
-    """Of what members have measured; 0 if none has. A member may say anything."""
+    """Return the longest time that a member has measured, 0 if none has. Values from members are
+    not trusted.
+    """
     return max((each for each in seconds if 0 < each < math.inf), default=0.0)
 
 
 def _width_bytes(job: SumJob, heads: Sequence[tuple[Any, ...]]) -> int:
-    """Of integers that hold the sums, as far as the sample tells."""
+    """Return the bytes of the smallest integers that hold the sums, as far as the sample shows."""
     if not job.element.is_float:
         return job.element.size_bytes
     spans = Spans(*(np.array([max(each[index] for each in heads)], np.int16) for index in (1, 2)))
@@ -227,7 +239,9 @@ def _width_bytes(job: SumJob, heads: Sequence[tuple[Any, ...]]) -> int:
 
 
 def _head(array: Array, element: Element, seconds: Mapping[str, float]) -> bytes:
-    """Which items of the sample are not zero, the highest and the lowest bit of all, what the ways took."""
+    """Encode this member's answer: the sample's support, its highest and lowest bit, and the time of each
+    way.
+    """
     sample = np.ascontiguousarray(sample_of(array))
     top, neg_low = NONE, NONE
     if element.is_float:

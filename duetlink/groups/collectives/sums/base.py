@@ -1,4 +1,4 @@
-"""The contract of a coded sum: all members' flat arrays become their sum, and a report says how."""
+"""The contract of a coded sum: it turns all members' flat arrays into their sum, and returns a report."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from duetlink.groups.collectives.values.flat import CollectiveOptions, FlatOpera
 
 @dataclass(frozen=True, slots=True)
 class SumReport:
-    """How a sum was made, at this member. `str()` is a sentence or two."""
+    """The report of one sum at this member. `str()` is a few sentences."""
 
-    codec: str  # what was asked for
-    way: str  # what ran: "dense", "union", "integers", …
+    codec: str  # the codec that was requested
+    way: str  # the method that ran: "dense", "union", "integers", …
     why: str
     element: str
     items: int
     members: int
-    dense_items: int  # items that were added as they are, of all or of the union
-    union_items: int | None = None  # items that are not zero at some member, where that was found out
-    bound: float = 0.0  # how far an item may be from the sum, before it is rounded; inf: nobody knows
-    left_out_items: int = 0  # items that are not 0 here and did not travel
+    dense_items: int  # items that were added in the array's own type
+    union_items: int | None = None  # items that are not zero at some member, if counted
+    bound: float = 0.0  # the largest error of an item, before rounding; inf: unknown
+    left_out_items: int = 0  # items that are not 0 at this member and were not sent
     predicted_s: Mapping[str, float] = field(default_factory=dict)
     elapsed_s: float = 0.0
-    sent_bytes: int = 0  # by this member, all in all
-    dense_bytes: int = 0  # that it would have sent without a codec; 0 through memory that members share
+    sent_bytes: int = 0  # by this member, for the whole sum
+    dense_bytes: int = 0  # bytes that a dense sum would send; 0 through shared memory
 
     @property
     def lossless(self) -> bool:
-        """Whether the result has the bits of the dense sum."""
+        """True if the result has the bits of the dense sum."""
         return self.bound == 0 and not self.left_out_items
 
     @property
     def density(self) -> float | None:
-        """That of the union of all members' supports."""
+        """The density of the union of all members' supports, from 0 to 1; None if it is not known."""
         return None if self.union_items is None else self.union_items / max(1, self.items)
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class SumReport:
 
 
 class SumJob(NamedTuple):
-    """One flat array to be summed, in place; it is written only once all of its sum is here."""
+    """One flat array to be summed in place; it is written only when its whole sum has been received."""
 
     flat: FlatOperations
     array: Array
@@ -86,11 +86,11 @@ class SumJob(NamedTuple):
 
     @property
     def form(self) -> str:
-        """Of the array, for the comparison of calls."""
+        """The form of the array, by which calls are compared: `float32[1000]`."""
         return self.manner.what or f"{self.element.name}[{self.array.size}]"
 
     def step(self, what: str, codec: str | None = None) -> CollectiveOptions:
-        """How one operation of this sum is called."""
+        """Name one operation of this sum, for errors and for the comparison of calls."""
         return replace(
             self.manner,
             what=f"{self.form}, codec {self.codec}: {what}",
@@ -112,20 +112,20 @@ class SumJob(NamedTuple):
         )
 
     async def dense(self, why: str, union_items: int | None = None) -> SumReport:
-        """Add whole arrays, as without a codec."""
+        """Sum whole arrays, as without a codec."""
         manner = replace(self.manner, what=f"{self.form}, codec {self.codec}: all", codec=None)
         await self.flat.all_reduce(self.array, self.element, self.op, manner)
         return self.report("dense", why, dense_items=self.array.size, union_items=union_items)
 
 
 def check_sum(codec: str, element: Element, op: str) -> None:
-    """Raises UnsupportedValue for another operation than a sum or a mean."""
+    """Raises UnsupportedValue unless the operation is a sum or a mean."""
     if op not in ("sum", "mean"):
         raise UnsupportedValue(f"codec {codec} is for sums and means, not for {op}")
 
 
 def check_floats(codec: str, element: Element, op: str) -> None:
-    """The same, and for items that are no real floating point numbers."""
+    """Raises UnsupportedValue unless the operation is a sum or a mean of real floating point numbers."""
     check_sum(codec, element, op)
     if not element.is_float:
         raise UnsupportedValue(

@@ -1,11 +1,11 @@
-"""Block-sparse sums: only blocks travel in which some member has an item that is not zero.
+"""Block-sparse sums: only those blocks are sent in which some member has an item that is not zero.
 
-Theory. As union compaction (`union.py`), but what members bring together by "or" says it of 256 items at a
-time: less to look for and to send, and more zeros among the values. That is the better bargain where items
-that are not zero stand side by side, as in the rows of an embedding's gradient. Source: Fei et al.,
-"Efficient Sparse Collective Communication and its Application to Accelerate Distributed Deep Learning"
-(OmniReduce), SIGCOMM 2021, section 3.1; its blocks have 256 items, too. It asks an aggregator for the next
-block while one travels; here the blocks are known before, so that the values walk the dense sum's schedule.
+Theory. Like union compaction (`union.py`), but with one bit for 256 items: there is less to look for and to
+send, and there are more zeros among the values. This is better where non-zero items are adjacent, as in the
+rows of an embedding's gradient. Source: Fei et al., "Efficient Sparse Collective Communication and its
+Application to Accelerate Distributed Deep Learning" (OmniReduce), SIGCOMM 2021, section 3.1; its blocks have
+256 items, too. OmniReduce asks an aggregator for the next block while one is sent; here the blocks are known
+before, so that the values run through the dense sum's schedule.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ _BLOCK_BYTES = BLOCK_ITEMS // 8  # of a bitmap of items
 
 
 def blocks_of(bitmap: Bitmap) -> Bitmap:
-    """One bit for each block of items, whether any of its bits is set."""
+    """Return one bit for each block of 256 items: set if any of the block's bits is set."""
     whole = np.zeros(-(-bitmap.size // _BLOCK_BYTES) * _BLOCK_BYTES, np.uint8)
     whole[: bitmap.size] = bitmap
     return np.packbits(whole.reshape(-1, _BLOCK_BYTES).any(axis=1))
 
 
 def items_of(blocks: Bitmap, items: int) -> Bitmap:
-    """One bit for each item: that of its block. Beyond the last item all are 0, whatever a member sent."""
+    """Return one bit for each item: its block's. Bits beyond the last item are 0, even if a member sent
+    others.
+    """
     bits = np.unpackbits(blocks, count=-(-items // BLOCK_ITEMS))
     bitmap = np.repeat(bits * np.uint8(0xFF), _BLOCK_BYTES)[: (items + 7) // 8]
     if items % 8:
@@ -39,7 +41,7 @@ def items_of(blocks: Bitmap, items: int) -> Bitmap:
 
 
 async def run(job: SumJob) -> SumReport:
-    """The same bits as the dense sum by messages, for any kind of item."""
+    """Sum items of any kind, with the bits of the dense sum by messages."""
     size_bytes, items = job.array.nbytes, job.array.size
     blocks = await off_loop(size_bytes, lambda: blocks_of(bitmap_of(job.array, job.element)))
     await job.flat.all_reduce(blocks, UINT8, "or", job.step("blocks", "zstd"), restore=False)

@@ -1,9 +1,10 @@
-"""The sum at some places of an array, which all members know: their values alone travel.
+"""Sums an array at some places that all members know: only the values there are sent.
 
-Theory. Floating point addition depends on the order, so the sum must add each item in the order in which the
-dense one would. In an algorithm that cuts an array into blocks, that order is a matter of the block in which
-the item lies. So the chosen values are laid out by the dense array's blocks: those of the first block of
-every part, then those of the second one, and so on; and this array walks the dense array's schedule.
+Theory. The result of floating point additions depends on their order, so each item must be added in the order
+in which the dense sum would add it. In an algorithm that cuts an array into blocks, that order depends on the
+block of the item. So the chosen values are sorted by the dense array's blocks: those of the first block of
+every part, then those of the second one, and so on. The sorted array then runs through the dense array's
+schedule.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from duetlink.groups.collectives.sums.base import SumJob
 
 
 def by_blocks(places: Places, layout: Whole) -> tuple[Places, list[int]]:
-    """The same places by the dense array's blocks, and how many each block has."""
+    """Sort the places by the dense array's blocks; return them and the number in each block."""
     if layout.blocks == 1:
         return places, [places.size]
     bounds = np.searchsorted(places, layout.cuts())
@@ -30,9 +31,10 @@ def by_blocks(places: Places, layout: Whole) -> tuple[Places, list[int]]:
 
 
 async def sum_at(job: SumJob, places: Places, what: str) -> tuple[Places, Array]:
-    """The sum at these places, in an order of its own, with that order. The array stays as it is.
+    """Return the places in another order, and the sum at each. The array is not written.
 
-    The bits are those of the dense sum by messages, by the algorithm that was named or would be chosen.
+    The bits are those of the dense sum by messages, with the requested algorithm or the one that would be
+    chosen.
     """
     chosen, layout = job.flat.order_of(job.array.size, job.element, job.manner.algorithm)
 

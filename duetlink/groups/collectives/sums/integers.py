@@ -1,9 +1,9 @@
-"""Sums of integers under shared exponents: lossless where that is proved, or of a width that is asked for.
+"""Sums of integers under shared exponents: lossless where that is proven, or of a requested width.
 
 First the members' highest and lowest bits of each block are combined by "max". From these all members choose
 the same integers (`data/codecs/integers`), which are summed modulo 2^width. Blocks with NaN, infinities, -0.0
-or subnormal numbers are added as floats, at their places; so are, where the result is to have the dense sum's
-bits, those whose sum is not proven to have them.
+or subnormal numbers are added as floats, at their places. If the result is to have the dense sum's bits, so
+are the blocks whose integer sum is not proven to have them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ WIDTHS = {"int8": 1, "int16": 2, "int32": 4}
 
 
 async def run(job: SumJob) -> SumReport:
-    """`integers` has the dense sum's bits; `int8`, `int16` and `int32` have a bound, which the report
-    states."""
+    """Sum with the dense sum's bits (`integers`), or with a bound that the report states (`int8`, `int16`,
+    `int32`).
+    """
     width_bytes = WIDTHS.get(job.codec)
     look = functools.partial(Spans.of, lows=width_bytes is None)
     spans: Spans = await off_loop(job.array.nbytes, look, job.array, job.element)
@@ -55,7 +56,7 @@ async def _by_lane(job: SumJob, lane: FixedPointFormat, spans: Spans) -> SumRepo
         lane.from_integers(integers, job.array)
         if job.op == "mean":
             divide(job.array, job.members, job.element)
-        if values is not None:  # divided already
+        if values is not None:  # a mean is divided already
             job.array[ordered] = values
 
     await off_loop(job.array.nbytes, put_back)

@@ -1,10 +1,10 @@
-"""Coded sums towards one root: whoever stands between adds chunks that it cannot read (`adders.py`).
+"""Coded sums towards one root: members on the way add chunks that they cannot read (`adders.py`).
 
-`union`: the members' supports are brought together by "or", the root tells all the union, and the values
-there are added. `sketch`: one round of sketches, and floats only where the order of additions matters.
-`integers`: those of blocks whose sum is proven to be that of floats, and floats for the rest. A result has
-the bits of the dense sum by the same additions: up a binomial tree, or, with a member that only adds, the
-root's items plus the sum of the others' in the order of their ranks.
+`union`: the members' supports are combined by "or", the root sends the union to all, and the values there are
+added. `sketch`: one round of sketches, then floats only where the order of additions matters. `integers`:
+integers for blocks whose sum is proven to equal that of floats, floats for the rest. A result has the bits of
+the dense sum with the same additions: up a binomial tree; or, with an adder, the root's items plus the sum of
+the others' in the order of their ranks.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def _sketch(adders: Adders, array: Array, element: Element) -> Reduced:
     plan = SketchPlan.for_load(array.size, terms.load)
     mine = await off_loop(16 * array.nbytes, plan.sketch, places, terms.integers(values))
     total = await adders.total(SKETCH, BY_NAME["uint64"], mine, plan.to_wire())
-    # the root tells where floats are to be added; what it could not read whole goes by union compaction
+    # the root sends the places where floats are added; a sketch that it cannot read is replaced by a union
     known, results, by_floats, union_items = places[:0], array[:0], places[:0], None
     told = None
     if total is not None:
@@ -105,7 +105,7 @@ CODECS: Mapping[str, Callable[[Adders, Array, Element], Awaitable[Reduced]]] = {
 
 
 def checked(value: object, op: str, codec: str) -> Tree | None:
-    """The value taken apart, None of None. Raises UnsupportedValue unless the codec can sum it."""
+    """Take the value apart; None stays None. Raises UnsupportedValue unless the codec can sum it."""
     if value is None:
         return None
     tree = take_apart(value)
@@ -124,7 +124,10 @@ async def reduce_tree(
     manner: CollectiveOptions,
     limit_bytes: int,
 ) -> tuple[object, list[SumReport]]:
-    """All members' values summed, at the root; None at the others. Who has no `tree` only adds."""
+    """Sum all members' values at the root; the others get None. A member without a `tree` only adds.
+
+    Returns the value, and one report for each kind of item.
+    """
     form = b"" if tree is None else tree.what.encode()
     told = await forms.tell_each(form, f"reduce to a {op} by {codec}", manner.place)
     adders = Adders(flat, root, check_forms(told, flat.engine.names), manner, limit_bytes)
@@ -144,7 +147,7 @@ async def reduce_tree(
 
 
 def check(elements: Sequence[Element], op: str, codec: str) -> None:
-    """Raises UnsupportedValue unless the codec can do that with such items."""
+    """Raises UnsupportedValue unless the codec can do that operation with such items."""
     if op not in ("sum", "mean"):
         raise UnsupportedValue(f"codec {codec} is for sums and means, not for {op}")
     for element in elements:
@@ -155,7 +158,8 @@ def check(elements: Sequence[Element], op: str, codec: str) -> None:
 
 
 def check_forms(forms: Sequence[bytes], names: Names) -> list[bool]:
-    """Who gives something, by what each has told of its value's form: nothing, if it only adds.
+    """Return, by rank, whether the member gives a value: `forms` holds each value's form, empty if there is
+    none.
 
     Raises:
         OperationMismatch: two members give values of different forms.
@@ -171,10 +175,10 @@ def check_forms(forms: Sequence[bytes], names: Names) -> list[bool]:
 async def reduce(
     adders: Adders, codec: str, array: Array, element: Element, op: str
 ) -> tuple[Array | None, SumReport]:
-    """The sum or mean, in new memory, of those that give something; the root has it, the others None.
+    """Return the sum or mean of the given values, in new memory, at the root; None at the others.
 
-    Raises, beside what `Engine.perform` raises:
-        MalformedChunk: what came is no chunk, or one of another sum.
+    Raises, in addition to what `Engine.perform` raises:
+        MalformedChunk: a member sent something that is not a chunk, or one of another sum.
     """
     adders.array_bytes = array.nbytes
     engine = adders.flat.engine
@@ -201,13 +205,13 @@ async def reduce(
 async def _values_at(
     adders: Adders, array: Array, element: Element, places: Places, agreed: Array
 ) -> Array | None:
-    """The sum there, at the root; the places follow from what was agreed on."""
+    """Return the sum at these places at the root; the places follow from `agreed`, which all members know."""
     values = await off_loop(array.nbytes, lambda: array[places])
     return await adders.total(VALUES, element, values, agreed.tobytes())
 
 
 def _put(adders: Adders, array: Array, *found: tuple[Places, Array | None]) -> Array | None:
-    """At the root an array of zeros with these values at these places."""
+    """Return, at the root, an array of zeros with these values at these places."""
     if not adders.at_root:
         return None
     result = np.zeros_like(array)

@@ -1,4 +1,4 @@
-"""The coded sums by name, and the one entry to them."""
+"""The coded sums by name, and the one function that runs them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from duetlink.groups.collectives.values.operands import check_codec
 
 
 class CodedSum(NamedTuple):
-    """How it runs, and what raises UnsupportedValue for what it is not for: by codec, items, operation."""
+    """The two functions of a coded sum: `run` performs it; `check(codec, element, op)` raises
+    UnsupportedValue.
+    """
 
     run: Callable[[SumJob], Awaitable[SumReport]]
     check: Callable[[str, Element, str], None]
@@ -36,15 +38,15 @@ SUMS: Mapping[str, CodedSum] = {
 
 
 def named(codec: str | None) -> CodedSum | None:
-    """The coded sum of that name; None of another codec, which is for what travels."""
+    """Return the coded sum of that name; None for a codec of the values that are sent, such as zstd."""
     return SUMS.get(agreed.NAME if codec and codec.startswith(f"{agreed.NAME}:") else codec or "")
 
 
 def check(codec: str, elements: Sequence[Element], op: str, algorithm: str | None = None) -> None:
-    """Refuse, before anything is sent, what a codec cannot do with some items.
+    """Reject what a codec cannot do, before anything is sent.
 
     Raises:
-        UnknownCodec: there is none of that name.
+        UnknownCodec: there is no codec of that name.
         UnsupportedValue: the codec is not for this operation, or not for such items.
         ValueError: there is no such algorithm that sends messages.
     """
@@ -73,13 +75,13 @@ async def run(
     manner: CollectiveOptions,
     memory: Array | None = None,
 ) -> SumReport:
-    """Sum `array` in place as `manner.codec` says, of which `way` is the sum; `check` has accepted it.
+    """Sum `array` in place by the coded sum `way`, which belongs to `manner.codec`; `check` has accepted it.
 
-    The array is as it was if the operation fails. A sum is several operations of the engine: who calls this
-    and meets an error in the middle abandons the engine, as `Collectives` does.
+    The array has its old content if the operation fails. A sum is several operations of the engine: a caller
+    that meets an error has to abandon the engine, as `Collectives` does.
 
-    `memory`, of the array's form, is for codecs that leave items out: it is added to the array before, and
-    holds what was left out afterwards. Other codecs do not touch it.
+    `memory`, of the array's form, is for codecs that leave items out: it is added to the array first, and
+    afterwards holds what was left out. Other codecs do not use it.
     """
     assert manner.codec is not None
     began_s, sent_before_bytes = time.monotonic(), flat.engine.sent_bytes

@@ -1,4 +1,4 @@
-"""The places that all members look at, to learn what their arrays have in common."""
+"""A sample of items at places that are the same at all members, to estimate the density of the union."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: its multi
 
 
 def sample_of(array: Array) -> Array:
-    """Items at the same places at all members; all of them of an array that is no longer."""
+    """Return 4,096 items, at the same places at all members; all items of a shorter array."""
     if array.size <= SAMPLE:
         return array
     sample: Array = array[(np.arange(SAMPLE, dtype=np.uint64) * _GOLDEN) % np.uint64(array.size)]
@@ -22,7 +22,7 @@ def sample_of(array: Array) -> Array:
 
 
 def support_of(sample: Array, element: Element) -> Array:
-    """Which items of the sample are not zero, in `SAMPLE_BYTES`."""
+    """Return a bitmap of the sample's items that are not zero, padded to `SAMPLE_BYTES`."""
     bits = np.zeros(SAMPLE_BYTES, np.uint8)
     bitmap = bitmap_of(sample, element)
     bits[: bitmap.size] = bitmap
@@ -30,5 +30,5 @@ def support_of(sample: Array, element: Element) -> Array:
 
 
 def density_of(supports: Array, items: int) -> float:
-    """That of the union: of one row for each member."""
+    """Estimate the density of the union from supports of shape (members, SAMPLE_BYTES)."""
     return count(np.bitwise_or.reduce(supports, axis=0)) / max(1, min(SAMPLE, items))

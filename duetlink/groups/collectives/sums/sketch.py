@@ -1,9 +1,10 @@
-"""A sketch of each member's sparse array; whoever adds the sketches need not know what they hold.
+"""Sums by a sketch of each member's sparse array, which any member can add without knowing its content.
 
 Theory. Members' items become integers under one exponent (`sketch_terms.py`) and go into a sketch
-(`data/codecs/sketch`), which is summed in one round, without any index. What was read is the exact sum; where
-the order of additions matters, values are added as floats in the dense order, at places which all know by
-then. What was too full is known to be; its items go into a larger sketch once, and then by union compaction.
+(`data/codecs/sketch`), which is summed in one round, without any index. The decoded items are the exact sum.
+Where the order of additions matters, values are added as floats in the dense order, at places that all
+members know by then. A sketch that was too full shows that itself; its items go into a larger sketch once,
+and then by union compaction.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ROUNDS = 2
 
 
 async def run(job: SumJob) -> SumReport:
-    """The dense sum's bits."""
+    """Sum with the bits of the dense sum."""
 
     def mine() -> tuple[Places, Array]:
         places = places_of(bitmap_of(job.array, job.element), job.array.size)

@@ -1,9 +1,9 @@
-"""What members agree on before they make sketches, and what the sum of their sketches tells.
+"""The terms that members agree on before they make sketches, and the meaning of a summed sketch.
 
-Theory. With the lowest and the highest bit of all members' items, each item becomes an integer under one
-exponent. What is read back is the exact sum of these. It is also the sum of floats, in the same bits, where
-the order of additions cannot matter: at places of one or two members, and where no sum has more bits than a
-mantissa. Values at the other places have to be added as floats.
+Theory. With the lowest and the highest bit of all members' items known, each item becomes an integer under
+one exponent. A decoded item is the exact sum of these. It has the bits of the float sum where the order of
+additions cannot matter: at places of one or two members, and where no sum has more bits than a mantissa.
+Values at the other places have to be added as floats.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from duetlink.data.codecs.support import Places
 from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.sums.sampling import SAMPLE_BYTES, density_of, sample_of, support_of
 
-_SLACK = 1.25  # a sample of a sparse array tells its density within about a quarter
+_SLACK = 1.25  # a sample estimates the density of a sparse array within about a quarter
 _HEAD = struct.Struct(f"<Qhh{SAMPLE_BYTES}s")
 HEAD_BYTES = _HEAD.size
 _VALUE_BITS = 62
 
 
 def head_of(array: Array, element: Element, places: Places, values: Array) -> Array:
-    """What one member tells in `HEAD_BYTES`: how many items are not 0, which bits they use, a sample."""
+    """Encode in `HEAD_BYTES` this member's number of items that are not 0, the bits they use, and a
+    sample.
+    """
     spans = Spans.of(values, element)
     top, neg_low = (int(each.max(initial=NONE)) for each in (spans.top, spans.neg_low))
     support = support_of(sample_of(array), element).tobytes()
@@ -41,19 +43,19 @@ def head_of(array: Array, element: Element, places: Places, values: Array) -> Ar
 
 @dataclass(frozen=True, slots=True)
 class SketchTerms:
-    """What the heads of all members who give something tell. Equal at all of them."""
+    """The terms that follow from the heads of all members with a value. Equal at all of them."""
 
     element: Element
     items: int  # of the array
     members: int
     most_places: int  # of all members together
-    load: int  # about how many the union has
-    spans: Spans  # of one block: everything
+    load: int  # the estimated size of the union
+    spans: Spans  # over all items as one block
 
     @classmethod
     def of(cls, heads: Sequence[bytes], element: Element, items: int) -> SketchTerms:
         told = [_HEAD.unpack(head) for head in heads]
-        counts = [min(each[0], items) for each in told]  # a member may say anything
+        counts = [min(each[0], items) for each in told]  # not trusted: a member may send any number
         supports = np.array([np.frombuffer(each[3], np.uint8) for each in told])
         expected = int(_SLACK * density_of(supports, items) * items)
         both = [np.array([max(each[index] for each in told)], np.int16) for index in (1, 2)]
@@ -63,7 +65,7 @@ class SketchTerms:
 
     @property
     def refusal(self) -> str:
-        """Why a sketch cannot do it, or would be of no use; empty if it can."""
+        """The reason why a sketch is impossible or useless; empty if it is neither."""
         if self.spans.special()[0]:
             return "NaN, infinity, -0.0 or subnormal numbers cannot go into a sketch"
         if self.spans.width_bits(self.members)[0] > _VALUE_BITS:
@@ -73,7 +75,7 @@ class SketchTerms:
         return ""
 
     def is_large(self, load: int) -> bool:
-        """Whether a sketch with room for so many places takes more bytes than the array."""
+        """Return True if a sketch for that many places takes more bytes than the array."""
         if load > min(self.items, MAX_LOAD):
             return True
         return 8 * SketchPlan.for_load(self.items, load).words > self.items * self.element.size_bytes
@@ -84,13 +86,15 @@ class SketchTerms:
         return 0 if self.spans.top[0] in (NONE, SPECIAL) else -int(self.spans.neg_low[0])
 
     def integers(self, values: Array) -> NDArray[np.int64]:
-        """One member's values, as what goes into its sketch."""
-        with np.errstate(all="ignore"):  # only where a member has lied about its exponents
+        """Convert one member's values into the integers of its sketch."""
+        with np.errstate(all="ignore"):  # only if a member has sent false exponents
             scaled = np.ldexp(floats(values, self.element).astype(np.float64), -self._step)
             return scaled.astype(np.int64)
 
     def sums(self, read: Sequence[Peeled]) -> tuple[Places, Array, Places]:
-        """Places whose sum of floats is known, the sums there, and the places where it has to be added."""
+        """Return the places with a known float sum, the sums there, and the places that still have to be
+        added.
+        """
         places = np.concatenate([each.places for each in read])
         sums = np.concatenate([each.values for each in read])
         counts = np.concatenate([each.counts for each in read])
@@ -98,7 +102,7 @@ class SketchTerms:
         proven = counts <= 2
         if self.spans.proven(self.element, self.members)[0]:
             proven[:] = True
-        proven &= _round_trips(whole, sums)  # else it would be rounded twice
+        proven &= _round_trips(whole, sums)  # otherwise it would be rounded twice
         exact: NDArray[Any] = np.ldexp(whole[proven], self._step)
         if self.element.size_bytes == 2:  # which are added in float32, and rounded once more
             with np.errstate(over="ignore"):
@@ -107,5 +111,5 @@ class SketchTerms:
 
 
 def _round_trips(whole: NDArray[np.float64], sums: NDArray[np.int64]) -> Any:
-    """Which integers are floats. (2^63 is no int64; no sum comes near it.)"""
+    """Mark the integers that a float64 holds exactly. (2^63 is not an int64; no sum comes near it.)"""
     return (np.abs(whole) < 2.0**62) & (whole.astype(np.int64) == sums)

@@ -1,8 +1,10 @@
-"""Collective operations on flat arrays whose sizes all members know: what trees and torch are built upon.
+"""Collective operations on flat arrays whose sizes all members know. Trees and the torch backend build on
+them.
 
-Every array is one-dimensional, contiguous, of an element's storage, and stays the caller's. What is named
-`array` or `out` is written; it is as it was if the operation fails and `restore` is set, and else undefined.
-Every method raises what `Engine.perform` raises; what cannot be done at all raises before anything is sent.
+Every array is one-dimensional, contiguous, of an element's storage type, and stays the caller's. Arguments
+named `array` or `out` are written. If the operation fails, they have their old content where `restore` is
+set, and undefined content otherwise. Every method raises what `Engine.perform` raises; an impossible
+operation raises before anything is sent.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from duetlink.groups.collectives.schedules.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class CollectiveOptions:
-    """How an operation is called, beside its arrays."""
+    """The arguments of an operation apart from its arrays."""
 
-    what: str = ""  # the form of the whole value, if that is more than one flat array
-    name: str = ""  # of what was called, if this is only a part of it
-    place: str = ""  # where the program calls it
-    algorithm: str | None = None  # None: the one that is predicted to be the quickest
-    codec: str | None = None  # lossless, for what travels; through shared memory nothing does
+    what: str = ""  # the form of the value; by default that of the flat array
+    name: str = ""  # the name of the call that this is a step of; by default the kind
+    place: str = ""  # the line of the user's program: "train.py:12"
+    algorithm: str | None = None  # None: the one that is predicted to be the fastest
+    codec: str | None = None  # lossless, for pieces on the wire; unused through shared memory
 
 
 PLAIN = CollectiveOptions()
@@ -44,7 +46,7 @@ PLAIN = CollectiveOptions()
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One operation, beside its arrays."""
+    """One operation apart from its arrays."""
 
     kind: str
     element: Element
@@ -60,29 +62,28 @@ class FlatOperations:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.choice = Choice(Costs.unknown(engine.size))
-        # what coded sums remember from one to the next; decisions in it are the same at all members
+        # what coded sums remember between calls; its decisions are equal at all members
         self.remembered: dict[str, Any] = {}
         self._shared: SharedOperations | None = None
 
     @property
     def is_shared(self) -> bool:
-        """Whether all members map each other's memory."""
+        """True if all members map each other's memory."""
         return self._shared is not None
 
     def agree(self, costs: Costs, shared: SharedOperations | None) -> None:
-        """Go by these figures, and through that memory, from now on.
-
-        All members do so between the same two operations.
+        """Use these figures and that memory from now on; all members do so between the same two
+        operations.
         """
         self.choice = Choice(costs, shared=shared is not None)
         self._shared = shared
 
     def close(self) -> None:
-        """Unmap shared memory, once no operation runs any more. Safe to call twice."""
+        """Unmap shared memory; no operation may run any more. Safe to call twice."""
         if self._shared is not None:
             self._shared.close()
 
-    # -- one array that concerns all as a whole ------------------------------------------------------------
+    # -- one array of all members -------------------------------------------------------------------------
 
     async def all_reduce(
         self,
@@ -93,7 +94,7 @@ class FlatOperations:
         *,
         restore: bool = True,
     ) -> None:
-        """Combine all members' arrays; everybody has the result, in the same bits."""
+        """Combine all members' arrays; every member has the result, in the same bits."""
         await self._whole(_Call("all_reduce", element, op, None, manner, restore), array)
         await _finish(array, element, op, self.engine.size)
 
@@ -135,9 +136,9 @@ class FlatOperations:
         await self._by_member(_Call("barrier", UINT8, None, None, manner), nothing, nothing, sizes, sizes)
 
     def order_of(self, items: int, element: Element, algorithm: str | None) -> tuple[Candidate, Whole]:
-        """How an array of so many items would be summed by messages: which algorithm, and in which blocks.
+        """Return the algorithm and blocks by which an array of that many items would be summed by messages.
 
-        In which order the members' items are added depends on the block alone.
+        The order in which the members' items are added depends on the block alone.
         """
         chosen = self.choice.best_by_messages("all_reduce", items * element.size_bytes, algorithm)
         if chosen.algorithm == SHARED:
@@ -146,7 +147,7 @@ class FlatOperations:
         return chosen, Whole.of(items, element.size_bytes, schedule.blocks)
 
     def sent_of(self, items: int, element: Element, algorithm: str | None) -> int:
-        """Bytes that this member would send to sum an array of so many items; 0 through shared memory."""
+        """Return the bytes that this member would send to sum such an array; 0 through shared memory."""
         size_bytes = items * element.size_bytes
         chosen = self.choice.best("all_reduce", size_bytes, 0, algorithm)
         schedule = self._schedule("all_reduce", chosen, None)
@@ -162,9 +163,9 @@ class FlatOperations:
         chosen: Candidate,
         manner: CollectiveOptions = PLAIN,
     ) -> None:
-        """Combine arrays that hold some items of each block of a larger one, in the same order of additions.
+        """Combine arrays that hold some items of each block of a larger one, in its order of additions.
 
-        `sizes` are the blocks' numbers of items; `chosen` is what `order_of` gave for the larger array.
+        `sizes` are the numbers of items by block; `chosen` is what `order_of` returned for the larger array.
         """
         layout = Blocks.of(sizes, element.size_bytes)
         what = f"{element.name}[{_sizes(sizes)}]"
@@ -173,8 +174,10 @@ class FlatOperations:
         await _finish(array, element, op, self.engine.size)
 
     async def mend(self, mean: Array, given: Array, element: Element, manner: CollectiveOptions) -> None:
-        """Take a mean of `given` anew, divided before it is summed, where it is no number: the sum may have
-        been beyond the range. All members find the same places, since they have the same bits.
+        """Compute the mean of `given` again where it is infinite or NaN, since the sum may have overflowed.
+
+        This time each item is divided before the sum. All members find the same items, since they have the
+        same bits.
         """
         places: Array = await off_loop(mean.nbytes, not_finite, mean, element)
         if not len(places):
@@ -195,7 +198,7 @@ class FlatOperations:
         sizes: Sequence[int],
         manner: CollectiveOptions = PLAIN,
     ) -> None:
-        """Bring each member's array, of `sizes[rank]` items, to all: `out` has them by rank."""
+        """Bring each member's array, of `sizes[rank]` items, to all: `out` holds them by rank."""
         _block(out, sizes, self.engine.rank)[...] = mine
         await self._by_member(_Call("all_gather", element, None, None, manner), out, out, sizes, sizes)
         _as_bool(out, element)
@@ -209,7 +212,7 @@ class FlatOperations:
         root: int,
         manner: CollectiveOptions = PLAIN,
     ) -> None:
-        """Bring each member's array to the root's `out`; the others give none."""
+        """Bring each member's array to the root's `out`, by rank; the others pass None as `out`."""
         work = np.empty(sum(sizes), element.storage) if out is None else out
         _block(work, sizes, self.engine.rank)[...] = mine
         await self._by_member(_Call("gather", element, None, root, manner), work, work, sizes, sizes)
@@ -224,7 +227,7 @@ class FlatOperations:
         root: int,
         manner: CollectiveOptions = PLAIN,
     ) -> None:
-        """Bring block `rank` of the root's array to that member's `out`; the others give none."""
+        """Bring block `rank` of the root's array to that member's `out`; the others pass None as `given`."""
         at_root = self.engine.rank == root
         assert (given is not None) == at_root
         work = np.empty(sum(sizes), element.storage) if given is None else given
@@ -241,7 +244,7 @@ class FlatOperations:
         op: str,
         manner: CollectiveOptions = PLAIN,
     ) -> None:
-        """Combine all members' arrays, and keep block `rank` of the result."""
+        """Combine all members' arrays, and keep block `rank` of the result in `out`."""
         work = await off_loop(given.nbytes, given.copy)
         await self._by_member(_Call("reduce_scatter", element, op, None, manner), work, work, sizes, sizes)
         out[...] = _block(work, sizes, self.engine.rank)
@@ -256,14 +259,14 @@ class FlatOperations:
         element: Element,
         manner: CollectiveOptions = PLAIN,
     ) -> None:
-        """Bring block j of each member's array to member j, whose `out` has them by rank."""
+        """Bring block j of each member's array to member j, whose `out` holds them by rank."""
         rank = self.engine.rank
         _block(out, out_sizes, rank)[...] = _block(given, given_sizes, rank)
         call = _Call("all_to_all", element, None, None, manner)
         await self._by_member(call, given, out, given_sizes, out_sizes)
         _as_bool(out, element)
 
-    # -- both ----------------------------------------------------------------------------------------------
+    # -- shared by all operations --------------------------------------------------------------------------
 
     async def _whole(self, call: _Call, array: Array) -> None:
         chosen = self.choice.best(call.kind, array.nbytes, call.root or 0, call.manner.algorithm)
@@ -280,7 +283,7 @@ class FlatOperations:
         given_sizes: Sequence[int],
         taken_sizes: Sequence[int],
     ) -> None:
-        # members of an all-to-all know different sizes, and have to choose the same
+        # members of an all-to-all know different sizes, and still have to choose the same algorithm
         knows_all, element = call.kind != "all_to_all", call.element
         size_bytes = sum(given_sizes) * element.size_bytes if knows_all else 0
         chosen = self.choice.best(call.kind, size_bytes, call.root or 0, call.manner.algorithm)
@@ -327,7 +330,7 @@ class FlatOperations:
     def _walk(
         self, kind: str, chosen: Candidate, root: int | None
     ) -> Callable[[Work], Awaitable[None]] | None:
-        """The way through shared memory, if that was chosen."""
+        """Return the function that runs the operation through shared memory; None if messages were chosen."""
         shared = self._shared
         if shared is None or chosen.algorithm != SHARED:
             return None
@@ -355,6 +358,6 @@ async def _finish(array: Array, element: Element, op: str, size: int) -> None:
 
 
 def _as_bool(array: Array, element: Element) -> None:
-    """A peer may have sent bytes that are no bool: NumPy computes nonsense with those."""
+    """Normalise bytes of bool to 0 and 1: a peer may send others, with which NumPy computes nonsense."""
     if element.name == "bool":
         np.not_equal(array.view(np.uint8), 0, out=array)

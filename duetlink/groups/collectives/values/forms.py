@@ -1,4 +1,4 @@
-"""Forms of values, and other bytes of any length, brought from one member or from each to all."""
+"""Brings forms of values, and other bytes of any length, from one member to all or from each to all."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.values.flat import CollectiveOptions, FlatOperations
 from duetlink.groups.collectives.values.trees import Tree
 
-# the form of most values fits, so that one operation of two is spared
+# the form of most values fits, so that they need one operation instead of two
 _INLINE_BYTES = 1024
 _LENGTH = struct.Struct("<Q")
 _MAX_TOLD_BYTES = 64 * 1024 * 1024
 
 
 class Forms:
-    """One or two operations of the engine each; whoever calls them keeps their turn."""
+    """Each method is one or two operations of the engine; its caller holds the turn meanwhile."""
 
     def __init__(self, flat: FlatOperations, size: int, limit_bytes: int) -> None:
-        """No values are announced that have more than `limit_bytes` together."""
+        """Announced values of more than `limit_bytes` together are rejected."""
         self._flat = flat
         self._size = size
         self._limit_bytes = limit_bytes
 
     async def tell(self, data: bytes | None, root: int, name: str, call: str) -> bytes:
-        """The root's bytes, at all members."""
+        """Bring the root's bytes to all; the others pass None. At most 64 MiB."""
         head = np.zeros(_LENGTH.size + _INLINE_BYTES, np.uint8) if data is None else _headed(data)
         await self._flat.broadcast(head, UINT8, root, CollectiveOptions("form", name, call), restore=False)
         length = _length(head.tobytes())
@@ -42,7 +42,7 @@ class Forms:
         return rest.tobytes()
 
     async def tell_each(self, data: bytes, name: str, call: str) -> list[bytes]:
-        """Every member's bytes, at all members."""
+        """Bring every member's bytes to all, by rank. At most 64 MiB each."""
         first = np.empty(self._size * (_LENGTH.size + _INLINE_BYTES), np.uint8)
         block = _LENGTH.size + _INLINE_BYTES
         await self._flat.all_gather(
@@ -61,7 +61,11 @@ class Forms:
         return [out[end - length : end].tobytes() for end, length in zip(ends, lengths, strict=True)]
 
     async def tell_all(self, tree: Tree, name: str, call: str) -> list[Tree]:
-        """The form of every member's value."""
+        """Bring the form of every member's value to all, by rank.
+
+        Raises:
+            LimitExceeded: all values together are larger than `limit_bytes`.
+        """
         told = await self.tell_each(tree.to_wire(), name, call)
         forms = [Tree.from_wire(each, self._limit_bytes) for each in told]
         size_bytes = sum(leaf.size_bytes for form in forms for leaf in form.leaves)
@@ -73,13 +77,13 @@ class Forms:
 
 
 def joined(trees: Sequence[Tree]) -> bytes:
-    """The forms of several values as one."""
+    """Encode the forms of several values as one byte string."""
     forms = [tree.to_wire() for tree in trees]
     return b"".join(_LENGTH.pack(len(form)) for form in forms) + b"".join(forms)
 
 
 def parted(data: bytes, count: int) -> list[bytes]:
-    """What `joined` made."""
+    """Split what `joined` made into the forms of `count` values. Raises LimitExceeded if it is too short."""
     if len(data) < count * _LENGTH.size:
         raise LimitExceeded(f"{len(data)} bytes for the forms of {count} values")
     lengths = [length for (length,) in _LENGTH.iter_unpack(data[: count * _LENGTH.size])]
@@ -99,7 +103,7 @@ def _length(head: bytes) -> int:
 
 
 def _headed(data: bytes) -> Array:
-    """The length, and as much of the data as there is room for."""
+    """Encode the length, and as many bytes of the data as fit a head."""
     if len(data) > _MAX_TOLD_BYTES:
         raise LimitExceeded(f"{len(data):,} bytes; {_MAX_TOLD_BYTES:,} are allowed")
     head = np.zeros(_LENGTH.size + _INLINE_BYTES, np.uint8)

@@ -1,4 +1,4 @@
-"""Operands of collective operations: checked, named for errors, and in memory of their own."""
+"""The operands of collective operations: checked, described for errors, and copied where necessary."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from duetlink.groups.collectives.values.trees import Tree, from_bytes, take_apar
 
 
 def checked_rank(rank: SupportsIndex, size: int, *, but: int | None = None) -> int:
-    """That rank as a Python number, so that calls compare as equal whatever kind of integer named it.
+    """Return the rank as an int, so that calls with different integer types compare as equal.
 
-    Raises SettingError: there is no such rank, or it is `but`, this member's own.
+    Raises:
+        SettingError: there is no such rank, or it is `but`, this member's own.
     """
     try:
         number = operator.index(rank)
@@ -32,7 +33,7 @@ def checked_rank(rank: SupportsIndex, size: int, *, but: int | None = None) -> i
 
 
 def one_for_each(values: Sequence[object], size: int) -> list[Tree]:
-    """The trees of a list of values, one for each member. Raises UnsupportedValue."""
+    """Take apart a list of values, one for each member. Raises UnsupportedValue if it is not such a list."""
     wanted = f"give a list of {size} values, one for each member"
     if not isinstance(values, list | tuple):
         raise UnsupportedValue(f"{wanted}, not {type(values).__name__}; list(array) cuts its first axis")
@@ -52,50 +53,51 @@ def check(tree: Tree, op: str, *, in_place: bool) -> None:
 
 
 def check_codec(codec: str | None, elements: Sequence[Element], op: str) -> None:
-    """Raise UnknownCodec or UnsupportedValue unless pieces of such items can travel by a lossless codec."""
+    """Raise UnknownCodec or UnsupportedValue unless the codec is lossless for such items."""
     if codec is not None:
         for element in elements:
             Encoding.of(codec, widened(element, op))
 
 
 def check_writable(tree: Tree) -> None:
-    """Raise unless every leaf of it can be changed in place."""
+    """Raise unless every leaf can be changed in place."""
     if any(leaf.write is None for leaf in tree.leaves):
         raise UnsupportedValue("numbers, Arrow arrays and read-only arrays cannot be changed in place")
 
 
 def widened(element: Element, op: str) -> Element:
-    """What is computed in: the sum that a mean of integers needs has 64 bits."""
+    """Return the element to compute in: a mean of integers sums 64-bit integers."""
     if op != "mean" or element.is_float or element.storage.kind not in "iu":
         return element
     return BY_NAME["int64" if element.storage.kind == "i" else "uint64"]
 
 
 def in_halves(element: Element, op: str) -> bool:
-    """Whether a mean is made of `halves`: the sum may need more than the 64 bits of an item."""
+    """Return True if a mean is computed by `halves`: its sum may need more than 64 bits."""
     return op == "mean" and element.name in ("int64", "uint64")
 
 
 def described(tree: Tree, element: Element) -> str:
-    """In words, those items of the value that are of one kind."""
+    """Describe in words the value's items of one element."""
     return tree.what if len(tree.elements) == 1 else f"{tree.what}, those of {element.name}"
 
 
 @dataclass(slots=True)
 class Operand:
-    """The items of one kind of a value in the array in which they are summed, and back."""
+    """A value's items of one element, as the array in which they are summed, and back."""
 
-    element: Element  # of the value
-    wide: Element  # of the array
-    op: str  # that is done with the array
-    what: str  # in words, what it is
+    element: Element  # of the value's items
+    wide: Element  # of the array's items
+    op: str  # the operation on the array
+    what: str  # a description in words
     array: Array
-    halved_for: int = 0  # the members over whom a mean is made in halves; 0 if it is not
+    halved_for: int = 0  # the number of members, for a mean in halves; otherwise 0
 
     @classmethod
     async def of(cls, tree: Tree, element: Element, op: str, size: int, *, in_place: bool = False) -> Operand:
-        """Those of a value for that operation among so many members, in memory of their own; or in the
-        value's own, `in_place`, which has to be one block.
+        """Prepare a value's items for that operation among `size` members, in new memory.
+
+        With `in_place`, in the value's own memory, which has to be one block.
         """
         wide, what, halved = widened(element, op), described(tree, element), in_halves(element, op)
         if in_place:
@@ -111,13 +113,13 @@ class Operand:
         return cls(element, wide, op, what, array)
 
     def items(self) -> Array:
-        """What became of the value's items: `array` as it is now, of the value's own kind."""
+        """Return `array` as it is now, converted to the value's own element."""
         array = mean_of_halves(self.array, self.halved_for) if self.halved_for else self.array
         return array.astype(self.element.storage, copy=False)
 
 
 def values_of(forms: Sequence[Tree], sizes: Sequence[int], data: Array) -> list[object]:
-    """Values of those forms, put together of the bytes of all of them, one after the other."""
+    """Build values of those forms from their bytes, which follow one another in `data`."""
     found = []
     start = 0
     for form, size in zip(forms, sizes, strict=True):

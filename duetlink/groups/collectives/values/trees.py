@@ -1,9 +1,9 @@
 """Values of collective operations as flat arrays, and back: arrays, tensors, numbers, and trees of them.
 
 A leaf is a NumPy array or number, a torch tensor, an Arrow array of numbers without nulls, or a Python
-number. Dicts with text keys, lists and tuples hold leaves. The leaves of one kind of item make one flat
-array, so that a state dict of hundreds of tensors is one or two operations. A leaf that is alone of its kind
-is not copied if its memory is contiguous.
+number. Dicts with text keys, lists and tuples hold leaves. All leaves of one element become one flat array,
+so that a state dict of hundreds of tensors is one or two operations. The only leaf of its element is not
+copied if its memory is contiguous.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MAX_LEAVES = 1_000_000
 MAX_FORM_BYTES = 8 * 1024 * 1024
 MAX_DIMENSIONS = 64  # of NumPy and of torch
 
-# what a leaf was, and becomes again where it arrives
+# the type of a leaf, which it has again at the receiver
 _NUMPY, _TORCH, _ARROW, _INT, _FLOAT, _COMPLEX, _BOOL = "n", "t", "a", "i", "f", "c", "b"
 _NUMBERS = {bool: (_BOOL, "bool"), int: (_INT, "int64"), float: (_FLOAT, "float64")}
 _NUMBERS |= {complex: (_COMPLEX, "complex128")}
-_NAMED = 3  # arrays of a value whose forms are named in errors
+_NAMED = 3  # the number of arrays whose forms errors list
 _KINDS = {kind for kind, _ in _NUMBERS.values()} | {_NUMPY, _TORCH, _ARROW}
 
 
@@ -43,9 +43,9 @@ class Leaf:
     kind: str
     element: Element
     shape: tuple[int, ...]
-    array: Array | None = None  # of the element's storage; None where only the form is known
-    write: Callable[[Array], None] | None = None  # puts new items in its place; None if it cannot be changed
-    is_memory: bool = False  # whether `array` is the value's own memory
+    array: Array | None = None  # of the element's storage type; None if only the form is known
+    write: Callable[[Array], None] | None = None  # overwrites the leaf's items; None if it cannot be changed
+    is_memory: bool = False  # `array` is the value's own memory
 
     @property
     def items(self) -> int:
@@ -58,14 +58,14 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A value taken apart: its leaves from left to right, and the rest of it as JSON can say it."""
+    """A value taken apart: its leaves from left to right, and its structure as JSON."""
 
     structure: Any
     leaves: tuple[Leaf, ...]
 
     @property
     def elements(self) -> list[Element]:
-        """The kinds of items, as they occur from left to right."""
+        """The elements of the leaves, in the order of their first leaf."""
         return list(dict.fromkeys(leaf.element for leaf in self.leaves))
 
     @property
@@ -74,7 +74,7 @@ class Tree:
 
     @property
     def is_one_block(self) -> bool:
-        """Whether the whole value is one array whose memory can be worked in."""
+        """True if the value is one array whose own memory can be worked in."""
         if len(self.leaves) != 1 or self.leaves[0].array is None:
             return False
         leaf, array = self.leaves[0], self.leaves[0].array
@@ -82,10 +82,10 @@ class Tree:
 
     @property
     def what(self) -> str:
-        """For people and for the comparison of calls: `float32[3, 4]`.
+        """The form for people and for the comparison of calls: `float32[3, 4]`.
 
-        Of several arrays the first ones, and digests of their keys and of all shapes, by which people see
-        what differs. Keys themselves are no other member's business.
+        For several arrays it lists the first three, and digests of the keys and of all shapes, which show
+        what differs. Keys themselves are not shown to other members.
         """
         forms = [f"{leaf.element.name}{list(leaf.shape)}" for leaf in self.leaves]
         if self.structure == 0:
@@ -97,19 +97,19 @@ class Tree:
         )
 
     def flat(self, element: Element, *, copy: bool = False) -> Array:
-        """All items of one kind, one after the other; a leaf's own memory if it is alone and contiguous."""
+        """Return all items of one element; the leaf's own memory if it is the only one and contiguous."""
         arrays = [leaf.array for leaf in self.leaves if leaf.element == element]
         if len(arrays) == 1 and arrays[0] is not None and not copy and arrays[0].flags.c_contiguous:
             return arrays[0].reshape(-1)
         return np.concatenate([array.reshape(-1) for array in arrays if array is not None])
 
     def with_items(self, flats: Mapping[str, Array]) -> object:
-        """A value of this form that holds those items, by the name of their kind; may share their memory."""
+        """Build a value of this form from flat arrays by element name; it may share their memory."""
         pieces = [_build(leaf, piece) for leaf, piece in self._pieces(flats)]
         return _assemble(self.structure, iter(pieces))
 
     def write(self, flats: Mapping[str, Array]) -> None:
-        """Put those items in place of the leaves' own."""
+        """Write those items into the leaves' own memory."""
         for leaf, piece in self._pieces(flats):
             assert leaf.write is not None
             leaf.write(piece)
@@ -125,17 +125,17 @@ class Tree:
         return found
 
     def to_wire(self) -> bytes:
-        """The form alone, without items."""
+        """Encode the form alone, without items."""
         leaves = [[leaf.kind, leaf.element.name, *leaf.shape] for leaf in self.leaves]
         return json.dumps([self.structure, leaves], separators=(",", ":")).encode()
 
     @classmethod
     def from_wire(cls, data: bytes, limit_bytes: int) -> Tree:
-        """The form of a tree whose items take up no more than `limit_bytes`.
+        """Decode the form of a tree whose items take up no more than `limit_bytes`.
 
         Raises:
-            RemoteProtocolError: it is no form.
-            LimitExceeded: it is larger than that.
+            RemoteProtocolError: it is not a form.
+            LimitExceeded: the form, or a value of it, is too large.
         """
         if len(data) > MAX_FORM_BYTES:
             raise LimitExceeded(f"the form of a value takes {len(data)} bytes; {MAX_FORM_BYTES} are allowed")
@@ -154,7 +154,7 @@ class Tree:
 
 
 def take_apart(value: object) -> Tree:
-    """The tree of a value.
+    """Take a value apart into a tree.
 
     Raises:
         UnsupportedValue: something in it is neither an array of numbers nor a dict, list or tuple.
@@ -165,7 +165,7 @@ def take_apart(value: object) -> Tree:
 
 
 def to_bytes(tree: Tree) -> Array:
-    """The items of all leaves as bytes, one kind after the other."""
+    """Return the items of all leaves as bytes, one element after the other."""
     if len(tree.elements) == 1:
         return tree.flat(tree.elements[0]).view(np.uint8)
     flats = [tree.flat(element).view(np.uint8) for element in tree.elements]
@@ -173,7 +173,7 @@ def to_bytes(tree: Tree) -> Array:
 
 
 def from_bytes(tree: Tree, data: Array) -> dict[str, Array]:
-    """What `to_bytes` made, by the name of the kind of items; views where the memory is aligned."""
+    """Split what `to_bytes` made, by element name; views of `data` where its memory is aligned."""
     flats = {}
     start = 0
     for element in tree.elements:
@@ -192,7 +192,7 @@ def _digest(value: object) -> str:
 
 
 def _take_apart(value: object, leaves: list[Leaf], depth: int) -> Any:
-    """Structures: 0 is a leaf; lists and tuples are ["l", …] and ["u", …], dicts ["d", keys, …]."""
+    """Encode the structure: 0 is a leaf; lists and tuples are ["l", …] and ["u", …], dicts ["d", keys, …]."""
     if depth > MAX_DEPTH:
         raise UnsupportedValue(f"a value nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, Mapping):
@@ -207,7 +207,7 @@ def _take_apart(value: object, leaves: list[Leaf], depth: int) -> Any:
 
 
 def _count(structure: Any, depth: int) -> int:
-    """How many leaves a structure has. Raises ValueError if it is none."""
+    """Count the leaves of a structure. Raises ValueError if it is malformed."""
     if structure == 0 and type(structure) is int:
         return 1
     if depth > MAX_DEPTH or not isinstance(structure, list) or not structure:
@@ -264,7 +264,7 @@ def _numpy_leaf(value: Any) -> Leaf:
             f"items of dtype {value.dtype} cannot be used by a group; convert them, as by .astype(float)"
         )
     array = np.asarray(value)
-    native = array.astype(element.storage, copy=False)  # the other byte order is copied
+    native = array.astype(element.storage, copy=False)  # an array in the other byte order is copied
 
     def write(items: Array) -> None:
         array[...] = items
@@ -279,7 +279,7 @@ def _torch_leaf(value: Any, torch: Any) -> Leaf:
         raise UnsupportedValue(f"a tensor of {value.dtype}, {value.layout} cannot be used by a group")
     element = BY_NAME[name]
     tensor = value.detach().cpu().resolve_conj().resolve_neg()
-    if element.name != element.storage.name:  # a kind that NumPy lacks: its bits
+    if element.name != element.storage.name:  # NumPy lacks this element: take its bits
         tensor = tensor.view({1: torch.uint8, 2: torch.int16}[element.size_bytes])
     array = tensor.numpy().view(element.storage)
 
