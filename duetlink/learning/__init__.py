@@ -1,7 +1,19 @@
-"""Training that tells the truth: private training with an account that holds, and gossip that bears loss.
+"""Training among several notebooks: with differential privacy, by federated averaging, or by gossip.
 
-Needs torch and dp-accounting: `pip install "duetlink[learning]"`. They are loaded with the first name that
-needs them (PEP 562), so that a process which only passes models on stays light. `Gossip` is in a package of
+- DP-SGD (`DpSgd`): clips each sample's gradient and adds noise to the sum, so that the trained model reveals
+  little about any single row. epsilon and delta measure how little.
+- account, spending: the sampling rate, noise and number of steps of a training. Its epsilon follows from it.
+- round: one averaging of all members' updates. Between rounds each member makes local steps (`LocalSteps`).
+- update: a model's numbers now, minus those after the last round.
+- canary: a row made by the auditor, whose gradient is known. `audit` trains on canaries.
+- suspicion: the result of one statistical test of an audit: a finding, and its probability if all is well.
+
+Example: 60,000 rows, batches of 256, noise 1.1, 10 epochs are 2,340 steps at a rate of 256 / 60,000.
+`Spending(256 / 60_000, 1.1, 2_340).epsilon(1e-5)` returns the epsilon of that training, and `noise_for(2.0,
+1e-5, 256 / 60_000, 2_340)` the noise at which it would be 2.
+
+Needs torch and dp-accounting: `pip install "duetlink[learning]"`. Both are loaded with the first name that
+needs them (PEP 562), so a process that only passes models on stays light. `Gossip` comes with a package of
 its own, `pip install "duetlink[gossip]"`, which is found by its entry point.
 """
 
@@ -46,7 +58,7 @@ _HOMES = {
 }
 
 ENTRY_POINTS = "duetlink.learning"
-# names that another package provides, and the extra that brings it
+# names that another package provides, and the extra that installs it
 _EXTRAS = {"Gossip": "gossip"}
 
 
@@ -54,11 +66,11 @@ def __getattr__(name: str) -> Any:
     if name in _EXTRAS:
         return globals().setdefault(name, _provided(name))
     if name not in _HOMES:
-        if name.startswith("_"):  # Python and its tools ask for many
+        if name.startswith("_"):  # Python and its tools look up many such names
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         raise unknown(__name__, name, __all__)
     module = importlib.import_module(_HOMES[name])
-    # all of a home at once: to import the package `audit` puts it in the place of the function of that name
+    # all names of a module at once: importing the package `audit` would replace the function of that name
     globals().update({each: getattr(module, each) for each, home in _HOMES.items() if home == _HOMES[name]})
     return globals()[name]
 

@@ -1,1 +1,1 @@
-"""Whether a private training keeps what it promises, tried from outside: see `probe`."""
+"""An audit of a private training from outside: a test of its promise. See `probe`."""

@@ -1,7 +1,7 @@
-"""How private a mechanism cannot be, from what it gave away about canaries.
+"""Lower bounds of a mechanism's epsilon, from its output about canaries.
 
-A canary is a row that was put in, or left out, by a coin of the auditor's. If what comes out tells the two
-apart too well, then epsilon is at least so much, with a stated confidence.
+A canary is a row that the auditor includes or leaves out by tossing a coin. If the output separates the two
+cases too well, epsilon is at least the returned bound, with a stated confidence.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ Bools = npt.NDArray[np.bool_]
 
 
 def one_run_bound(scores: Floats, included: Bools, delta: float, confidence: float = 0.95) -> float:
-    """A lower bound of epsilon from one run with many canaries.
+    """Return a lower bound of epsilon from one run with many canaries.
 
-    The auditor guesses "in" for the highest scores and "out" for the lowest, as many as serve it best; the
-    number of right guesses bounds epsilon (Steinke, Nasr and Jagielski, "Privacy Auditing with One (1)
-    Training Run", 2023, theorem 5.2). The best of several numbers of guesses is taken, at a confidence that
-    is shared among them.
+    The auditor guesses "in" for the highest scores and "out" for the lowest. The number of right guesses
+    bounds epsilon (Steinke, Nasr and Jagielski, "Privacy Auditing with One (1) Training Run", 2023, theorem
+    5.2). Up to six numbers of guesses are tried, and the best bound is returned; they share the confidence.
 
     Args:
-        scores: shape (m,), how much each canary looks as if it was in.
-        included: shape (m,), whether it was, each by a fair coin.
-        delta: of the (epsilon, delta) that is claimed.
-        confidence: how sure the bound is.
+        scores: shape (m,), higher if the canary looks as if it was in.
+        included: shape (m,), True if the canary was in, each by a fair coin.
+        delta: of the claimed (epsilon, delta).
+        confidence: the probability that the bound holds.
     """
     canaries = len(scores)
     order = np.argsort(scores)
@@ -45,7 +44,7 @@ def one_run_bound(scores: Floats, included: Bools, delta: float, confidence: flo
 
 def _bound_of_guesses(canaries: int, guesses: int, right: int, delta: float, doubt: float) -> float:
     def surprise(epsilon: float) -> float:
-        """At most how probable that many right guesses are, if epsilon holds."""
+        """Bound the probability of that many right guesses, if epsilon holds."""
         chance = 1.0 / (1.0 + math.exp(-epsilon))
         fewer = np.arange(1, right + 1)
         tail = np.cumsum(stats.binom.pmf(right - fewer, guesses, chance)) / fewer
@@ -60,11 +59,11 @@ def _bound_of_guesses(canaries: int, guesses: int, right: int, delta: float, dou
 
 
 def gaussian_bound(scores: Floats, included: Bools, delta: float, confidence: float = 0.95) -> float:
-    """A lower bound of epsilon for scores that are normal with one variance, in and out.
+    """Return a lower bound of epsilon for scores that are normal with equal variance, in and out.
 
-    So are sums along canaries' directions in a Gaussian mechanism: the distance of the two means in standard
-    deviations is its mu (Dong, Roth and Su, "Gaussian Differential Privacy", 2022), which says more than a
-    count of right guesses does. Arguments as for `one_run_bound`.
+    Sums along the directions of canaries in a Gaussian mechanism are: the distance of the two means in
+    standard deviations is its mu (Dong, Roth and Su, "Gaussian Differential Privacy", 2022). This is tighter
+    than counting right guesses. Arguments as for `one_run_bound`.
     """
     inside, outside = scores[included], scores[~included]
     if min(len(inside), len(outside)) < 2:
@@ -82,7 +81,7 @@ def gaussian_bound(scores: Floats, included: Bools, delta: float, confidence: fl
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
-    """The epsilon of a mu-GDP mechanism at `delta` (Balle and Wang 2018, theorem 8)."""
+    """Return the epsilon of a mu-GDP mechanism at `delta` (Balle and Wang 2018, theorem 8)."""
     if mu == 0.0:
         return 0.0
 

@@ -1,12 +1,12 @@
-"""Rows whose gradients are known, and where they are in what a training releases.
+"""Canaries: rows with known gradients, which can be recognised in a training's released sums.
 
-Theory. The model is two linear layers of one input; the loss of a sample is the sum of its outputs times its
-targets, and its input is 1. So its gradient is its targets, for the weight and for the bias of each layer:
-four tensors of one size. Each canary's targets are in columns of its own, the last columns are quiet: no row
-touches them, and they get noise alone.
+Theory. The model is two linear layers with one input. The loss of a sample is the sum of its outputs times
+its targets, and its input is 1. So its gradient equals its targets, for the weight and for the bias of each
+layer: four tensors of one size. Each canary's targets are in columns of its own. The last columns are quiet:
+no row changes them, so they hold only noise.
 
-A canary's gradient is of equal size in several coordinates of each tensor. A training that clips each
-coordinate, or each tensor, or leaves one out of the norm, lets through more than the clipping norm of it.
+A canary's gradient has the same size in several coordinates of each tensor. A training that clips each
+coordinate or each tensor by itself, or leaves one out of the norm, lets through more than the clipping norm.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ QUIET = 500  # columns of each tensor
 _OWN = 2  # columns of a canary in each tensor
 _COLUMNS = CANARIES * _OWN + QUIET
 _TENSORS = 4
-_LENGTH = 1e3  # of a canary's gradient in one coordinate, in clipping norms
+_LENGTH = 1e3  # a canary's gradient in one coordinate, in clipping norms
 
 Counts = npt.NDArray[np.int64]
 
 
 class ProbeModel(nn.Module):
-    """Maps inputs of shape (B, 1) to outputs of shape (B, columns of both layers)."""
+    """Two linear layers: inputs of shape (B, 1) to outputs of shape (B, columns of both layers)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class ProbeModel(nn.Module):
         return torch.cat((self.first(inputs), self.second(inputs)), 1)
 
     def weights(self) -> Floats:
-        """Shape (tensors, columns); a copy."""
+        """Return a copy of the parameters, shape (tensors, columns)."""
         return np.stack([p.detach().double().numpy().reshape(-1) for p in self.parameters()])
 
 
@@ -50,7 +50,7 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def rows_of(included: Bools, clip: float) -> tuple[Tensor, Tensor]:
-    """The inputs and targets of the canaries that are included, `included` of shape (at most CANARIES,)."""
+    """Return the inputs and targets of the included canaries, `included` of shape (at most CANARIES,)."""
     targets = torch.zeros(len(included), 2, _COLUMNS)
     for canary in range(len(included)):
         targets[canary, :, canary * _OWN : (canary + 1) * _OWN] = _LENGTH * clip
@@ -59,7 +59,7 @@ def rows_of(included: Bools, clip: float) -> tuple[Tensor, Tensor]:
 
 
 def count(targets: Tensor) -> Counts:
-    """How often each canary is in a batch. Shape (CANARIES,)."""
+    """Count each canary in a batch. Shape (CANARIES,)."""
     firsts = targets[:, : CANARIES * _OWN : _OWN]
     return np.bincount(firsts.argmax(1).numpy(), minlength=CANARIES) if len(firsts) else _NONE.copy()
 
@@ -68,13 +68,15 @@ _NONE: Counts = np.zeros(CANARIES, np.int64)
 
 
 def along(sums: Floats) -> Floats:
-    """How much of each canary is in each sum: shape (steps, CANARIES), of sums of shape (steps, tensors,
-    columns). Noise has the standard deviation here that it has in one coordinate.
+    """Return the part of each canary in each sum, shape (steps, CANARIES), for sums of shape (steps, tensors,
+    columns).
+
+    Noise has the same standard deviation here as in one coordinate.
     """
     own = sums[:, :, : CANARIES * _OWN].reshape(len(sums), _TENSORS, CANARIES, _OWN)
     return np.asarray(own.sum((1, 3)) / np.sqrt(_TENSORS * _OWN))
 
 
 def quiet(sums: Floats) -> Floats:
-    """What is in each sum where no canary is. Shape (steps, tensors, QUIET)."""
+    """Return the columns of each sum without canaries. Shape (steps, tensors, QUIET)."""
     return sums[:, :, CANARIES * _OWN :]

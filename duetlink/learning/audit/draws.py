@@ -1,4 +1,4 @@
-"""Whether batches were Poisson samples of the rate that the account says: from who was in which batch."""
+"""Tests whether batches were Poisson samples at the claimed rate, from the rows in each batch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from duetlink.learning.audit.suspicion import Suspicion
 
 
 def suspect_draws(counts: Counts, rate: float) -> list[Suspicion]:
-    """`counts`: shape (steps, rows), how often each row was in each batch; `rate` is the claimed one.
+    """Test the batches: each row at most once, the rate, the sizes of batches, the draws of each row.
 
-    A lower rate than that costs less than the account says, and is not suspected. So what the sizes of
-    batches, and the rows' numbers of draws, are compared with is the rate that was found.
+    A rate below the claimed one costs less than the account says, and is not suspected. So the sizes and the
+    numbers of draws are tested against the rate that was measured.
+
+    Args:
+        counts: shape (steps, rows), the number of times each row was in each batch.
+        rate: the claimed one.
     """
     steps, rows = counts.shape
     most, found = int(counts.max()), float((counts > 0).mean())
@@ -36,9 +40,11 @@ def suspect_draws(counts: Counts, rate: float) -> list[Suspicion]:
 
 
 def _dispersion(counts: Counts, variance: float) -> tuple[float, float]:
-    """How probable it is that binomial counts vary by so much or so little, and their variance as a share of
-    what is expected (chi-squared test of dispersion). At a rate from 0.22 to 0.78 binomial counts have
-    lighter tails than normal ones, so the test is seldom wrong for a sound training.
+    """Return the probability of such a dispersion for binomial counts, and their variance over the expected
+    one.
+
+    This is the chi-squared test of dispersion. At a rate from 0.22 to 0.78 binomial counts have lighter tails
+    than normal ones, so the test is seldom wrong for a sound training.
     """
     if variance == 0.0:
         return 1.0, 1.0

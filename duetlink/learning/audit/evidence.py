@@ -1,4 +1,4 @@
-"""What the trainings of an audit have released, and what that says against their account.
+"""The released weights of an audit's trainings, and the findings that follow from them.
 
 Everything here is a function of values: the same evidence gives the same findings.
 """
@@ -18,39 +18,42 @@ from duetlink.learning.audit.noise import chance_alike, chance_of_one_size, susp
 from duetlink.learning.audit.suspicion import Suspicion
 from duetlink.learning.dp.accounting import Spending
 
-_DIGITS = 3  # of a score, in clipping norms: without noise all are alike but for what float32 rounds
+_DIGITS = 3  # digits of a score, in clipping norms: without noise, scores differ only by float32 rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """One training, step by step."""
 
-    sums: Floats  # shape (steps, tensors, columns): how far each step moved the weights, in clipping norms
-    counts: Counts  # shape (steps, CANARIES): how often each canary was in the batch
-    spending: Spending  # what the training says of these steps
+    sums: Floats  # shape (steps, tensors, columns): the change of the weights by each step, in clipping norms
+    counts: Counts  # shape (steps, CANARIES): the number of times each canary was in the batch
+    spending: Spending  # the training's own account of these steps
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """The trainings of one audit."""
 
-    whole: Run  # on all of the included canaries in each step
+    whole: Run  # each step takes all of the included canaries
     included: Bools  # shape (CANARIES,), each by a fair coin
-    empty: Run  # the same on no row
-    sampled: Run  # on all canaries, where a batch is a share of them
-    few: tuple[Run, ...]  # on 0, 1, 2, ... rows, where each step takes all there are
+    empty: Run  # the same training without rows
+    sampled: Run  # on all canaries, by batches that are samples
+    few: tuple[Run, ...]  # on 0, 1, 2, ... rows, all of them in each step
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
+    """The claimed epsilon, the lower bound that the audit has shown, and the broken promises."""
+
     claimed: float  # epsilon of the steps of `whole`
-    shown: float  # that it is at least
+    shown: float  # the lower bound that was found
     broken: tuple[str, ...]
 
 
 def find(evidence: Evidence, delta: float, confidence: float) -> Findings:
-    """A sound training has no findings with a probability of at least `confidence`: each test of the audit
-    gets an equal share of what is left (Bonferroni).
+    """Apply all tests. A sound training has no findings with a probability of at least `confidence`.
+
+    Each test has an equal share of the remaining probability (Bonferroni).
     """
     suspicions = list(_suspicions(evidence))
     whole, empty = (along(run.sums).sum(0) for run in (evidence.whole, evidence.empty))
@@ -68,7 +71,7 @@ def find(evidence: Evidence, delta: float, confidence: float) -> Findings:
         shown = max(shown, least)
         if least > claimed:
             broken.append(f"{what} shows an epsilon of at least {least:.3g}.")
-    # what is no number is no chance either
+    # written so that a NaN counts as broken
     broken += [each.finding for each in suspicions if not each.chance >= share]
     return Findings(claimed, shown, tuple(broken))
 

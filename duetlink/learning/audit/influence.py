@@ -1,4 +1,4 @@
-"""Whether a row moves a sum by one clipping norm at most, and only the sum of a batch that it is in."""
+"""Tests whether a row moves a sum by at most one clipping norm, and only the sums of its batches."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from duetlink.learning.audit.suspicion import Suspicion, chance_of_excess
 
 
 def suspect_influence(moved: Floats, counts: Counts, quiet: Floats) -> list[Suspicion]:
-    """`moved` and `counts`: shape (steps, rows), how far each sum goes along each row, in clipping norms, and
-    how often the row was in the batch. `quiet`: the noise of each step, shape (steps, ...).
+    """Test the rows in a batch, those outside of it, and the single row with the largest influence.
+
+    Args:
+        moved: shape (steps, rows), the part of each row in each sum, in clipping norms.
+        counts: shape (steps, rows), the number of times the row was in the batch.
+        quiet: the noise of each step, shape (steps, ...).
     """
     is_in = counts > 0
     inside, outside = moved[is_in], moved[~is_in]
@@ -35,7 +39,7 @@ def _mean(values: Floats) -> float:
 
 
 def _chance_of_mean(values: Floats) -> float:
-    """How probable a mean so far above 0 is, of normal values around 0 (t test)."""
+    """Return the probability of a mean so far above 0 for normal values around 0 (t test)."""
     if len(values) < 2:
         return 1.0
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
@@ -43,7 +47,7 @@ def _chance_of_mean(values: Floats) -> float:
 
 
 def _of_one_row(moved: Floats, is_in: Bools, quiet: Floats) -> Suspicion:
-    """What no mean shows: a single row that is not clipped."""
+    """Test for a single row that is not clipped, which no mean over rows would show."""
     noise = np.sqrt(np.square(quiet.reshape(len(quiet), -1)).mean(1, keepdims=True))
     chances = chance_of_excess(np.where(is_in, moved - 1.0, np.abs(moved)), noise, quiet[0].size)
     least = np.unravel_index(np.argmin(chances), chances.shape)

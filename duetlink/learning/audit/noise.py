@@ -1,8 +1,8 @@
-"""Whether noise is what the account says, from coordinates that no row touches.
+"""Tests whether the noise is as the account says, in coordinates that no row changes.
 
-All values are in clipping norms. The noise may be more than is claimed: members of a group who each add all
-of it are within their account. So the shape is compared with a normal distribution of the size that was
-found, and the size has only a least one.
+All values are in clipping norms. More noise than claimed is allowed: members of a group that each add all of
+it stay within their account. So the shape is compared with a normal distribution of the measured size, and
+the size is only tested from below.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from duetlink.learning.audit.suspicion import Suspicion
 
 
 def suspect_noise(quiet: Floats, claimed: float) -> list[Suspicion]:
-    """`quiet`: shape (steps, tensors, columns); `claimed`: the standard deviation that the account has."""
+    """Test noise of shape (steps, tensors, columns); `claimed` is the account's standard deviation."""
     steps, tensors, _ = quiet.shape
     sizes = _size(quiet)
     step, tensor = np.unravel_index(np.argmin(sizes), sizes.shape)
@@ -46,8 +46,9 @@ def suspect_noise(quiet: Floats, claimed: float) -> list[Suspicion]:
 
 
 def chance_alike(rows: Floats) -> float:
-    """How probable it is that independent lists of noise, shape (lists, length), go together as any two of
-    these do. 1 for a list without noise, which shows elsewhere.
+    """Return the probability of the highest correlation between any two lists, if all were independent.
+
+    `rows` has shape (lists, length). A list of zeros is ignored; another test shows that.
     """
     sizes = _size(rows)
     found = rows[sizes > 0.0] / sizes[sizes > 0.0, None]
@@ -64,7 +65,7 @@ def chance_alike(rows: Floats) -> float:
 
 
 def chance_of_one_size(first: Floats, second: Floats) -> float:
-    """How probable it is that normal noise of one size differs as much as these do (F test)."""
+    """Return the probability that noise of equal size differs as much as these two do (F test)."""
     small, large = sorted((float(_size(first.reshape(-1))), float(_size(second.reshape(-1)))))
     if small == 0.0:
         return 1.0 if large == 0.0 else 0.0
@@ -72,18 +73,20 @@ def chance_of_one_size(first: Floats, second: Floats) -> float:
 
 
 def _size(noise: Floats) -> Floats:
-    """The standard deviation along the last axis, of noise around 0."""
+    """Return the standard deviation along the last axis, of noise with mean 0."""
     return np.asarray(np.sqrt(np.square(noise).mean(-1)))
 
 
 def _chance_so_small(size: float, claimed: float, count: int) -> float:
-    """How probable it is that so many values of normal noise are of that size or smaller."""
+    """Return the probability that `count` values of the claimed noise have this size or less."""
     return float(stats.chi2.cdf(count * (size / claimed) ** 2, count)) if claimed else 1.0
 
 
 def _chance_of_shape(quiet: Floats, sizes: Floats) -> float:
-    """Of a Kolmogorov-Smirnov test. Each step's noise is taken in standard deviations of its own, which makes
-    a sound one fit better than the test expects.
+    """Return the p-value of a Kolmogorov-Smirnov test of normal noise.
+
+    Each step's noise is divided by its own standard deviation, so that a sound one fits even better than the
+    test expects.
     """
     own = np.broadcast_to(sizes[..., None], quiet.shape)
     values = (quiet[own > 0.0] / own[own > 0.0]).reshape(-1)

@@ -1,7 +1,7 @@
-"""An audit of a private training: it trains on canaries, and what it learns is held against its claim.
+"""An audit of a private training: trains on canaries, and compares the result with the claimed epsilon.
 
-Here are the trainings. Their weights are read after every step, as someone who gets each checkpoint could.
-What follows from them is decided in `evidence.py`.
+This file runs the trainings. It reads their weights after every step, as an attacker that gets each
+checkpoint could. `evidence.py` decides what follows from them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from duetlink.learning.dp.accounting import Spending
 from duetlink.learning.dp.keystream import Keystream
 
 _STEPS = 4
-_ONE_IN = 4  # rows is in a batch of the sampled training
+_ONE_IN = 4  # one in four rows is in a batch of the sampled training
 _SAMPLED_STEPS = 40
 
 
 class Training(Protocol):
-    """What is audited: `DpSgd`, or another with the same face."""
+    """The training to audit: `DpSgd`, or another class with these members."""
 
     @property
     def spending(self) -> Spending: ...
@@ -39,7 +39,7 @@ class Training(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a training is made from, for one run of the audit."""
+    """The arguments from which `make` builds a training for one run of the audit."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -50,10 +50,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an audit has found. `broken` is empty where nothing speaks against the claim."""
+    """The result of an audit. `broken` is empty if no promise was found broken."""
 
     claimed: float  # epsilon of the audited steps
-    shown: float  # that it is at least, with the audit's confidence
+    shown: float  # the lower bound that was found, at the audit's confidence
     broken: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -67,13 +67,15 @@ class Verdict:
 def audit(
     make: Callable[[Probe], Training], *, clip: float, delta: float = 1e-5, confidence: float = 0.999999
 ) -> Verdict:
-    """Train several times on canaries, and look for what a private training may not do.
+    """Train several times on canaries, and test the results for everything that a private training must not
+    do.
 
     Args:
-        make: makes the training from a probe, the same every time, with the clipping norm and noise to audit.
-        clip: its clipping norm.
-        delta: of the epsilon that is claimed.
-        confidence: with what probability a sound training is found sound.
+        make: builds the training from a probe, the same every time, with the clipping norm and noise to
+            audit.
+        clip: the clipping norm of that training.
+        delta: of the claimed epsilon.
+        confidence: the probability that a sound training is found sound.
     """
     included = Keystream().uniform(CANARIES) < 0.5
     everyone, nobody = np.ones(CANARIES, np.bool_), np.zeros(CANARIES, np.bool_)
@@ -111,7 +113,8 @@ def _train(
 
 
 def share_noise(frames: Sequence[Floats], confidence: float = 0.999999) -> bool:
-    """Whether what members of a group gave to one sum has noise in common, so that each could take all of it
-    off. `frames`: one array per member, all of one shape, from a step on empty batches.
+    """Return True if the frames of a group's members have noise in common, which each could subtract.
+
+    `frames`: one array per member, all of one shape, from a step on empty batches.
     """
     return chance_alike(np.stack([frame.reshape(-1) for frame in frames])) < 1.0 - confidence

@@ -1,4 +1,4 @@
-"""What one test of an audit found, with how seldom a sound training gives cause for it."""
+"""The result of one test of an audit, with its probability for a sound training."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from scipy import stats
 
 from duetlink.learning.audit.bounds import Floats
 
-# Of a clipping norm: what float32 rounds in a sum of some hundred rows is far smaller.
+# In clipping norms: rounding by float32 in a sum of some hundred rows is far smaller.
 _ROUNDED = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """`finding` is true, and a sound training would look so with a probability of at most `chance`."""
+    """A finding, and the largest probability with which a sound training would show it."""
 
     chance: float
     finding: str
 
 
 def chance_of_excess(excess: Floats | float, error: Floats | float, freedom: int) -> Any:
-    """How probable it is that what is 0, or less, is measured at `excess` or above, item by item.
+    """Return the probability of measuring `excess` or more where the truth is 0 or less, item by item.
 
-    `error` is the standard deviation of the measurement, estimated with so many degrees of freedom. Both are
-    in clipping norms, and what float32 rounds is no excess.
+    `error` is the standard deviation of the measurement, estimated with `freedom` degrees of freedom. Both
+    are in clipping norms; excesses up to 0.001 are taken for rounding by float32.
     """
     beyond = np.asarray(excess) - _ROUNDED
     with np.errstate(divide="ignore", invalid="ignore"):

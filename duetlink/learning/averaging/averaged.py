@@ -1,4 +1,4 @@
-"""What goes from round to round at one member: the shared numbers, and this member's next update."""
+"""The state of one member between rounds: the shared numbers, and its next update."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALL = frozenset(range(MOST_MEMBERS))
 
 
 class Averaged:
-    """A `Part` of a round (`groups/api/rounds.py`). Its numbers are the same bits at all members."""
+    """A `Part` of a round (`groups/api/rounds.py`). Its shared numbers have the same bits at all members."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class Averaged:
             None  # a secure sum that is not finished
         )
         self.form = flat.digest([updates, density, outer.rate, outer.momentum, secure, quorum])
-        # replaced as a whole, since the notebook's own thread reads it
+        # replaced as a whole, since the notebook's thread reads it
         self.shared: tuple[int, Floats] = (0, checked(flat.read()))
         self.sent_bytes = 0
         self.gave = False
 
     def offer(self, update: Floats) -> None:
-        """For the next round. Raises UnsupportedValue, and changes nothing, for what is not finite."""
+        """Keep an update for the next round. Raises UnsupportedValue, keeping nothing, if not finite."""
         update = checked(update)
         self._gift = update if self._compressor is None else coding.encode(self._compressor, update)
 
@@ -91,8 +91,10 @@ class Averaged:
         self.sent_bytes += len(self._gift) * (4 if isinstance(self._gift, np.ndarray) else 1) if gave else 0
 
     async def _sum_securely(self, meeting: Meeting) -> Any:
-        """A sum that a loss has interrupted is finished with what was in it then, the lost member's gift as
-        well: a second sum of the others' same gifts would show that one's, by the difference.
+        """Sum under masks. After a loss, finish the interrupted sum with the values that were in it.
+
+        This includes the lost member's update: a second sum of the others' same updates would reveal it as
+        the difference.
         """
         if self._attempt is None:
             self._attempt = (SecureSum(), self._weighted(meeting.gives), meeting.gives)
@@ -127,7 +129,7 @@ class Averaged:
             total, weight = found["update"], float(found["weight"])
         else:
             total, weight, refused = self._sum(found)
-        with np.errstate(all="ignore"):  # what is not finite is looked for below
+        with np.errstate(all="ignore"):  # values that are not finite are found below
             mean = (total / np.float32(weight)).astype(np.float32) if weight > 0.0 else total
             after, velocity = self._outer.step(numbers, self._velocity, mean, self._parameters)
         if not (weight > 0.0 and np.isfinite(after).all() and np.isfinite(velocity).all()):
@@ -137,7 +139,9 @@ class Averaged:
         return refused
 
     def _sum(self, gifts: list[Any]) -> tuple[Floats, float, frozenset[int]]:
-        """In the order of ranks, so that it is the same bits at all members."""
+        """Sum decoded updates in the order of ranks, for equal bits; returns the sum, the weight and the
+        refused ranks.
+        """
         total = np.zeros(len(self.shared[1]), np.float32)
         weights, refused = 0.0, set()
         for rank, gift in enumerate(gifts):
@@ -156,7 +160,7 @@ class Averaged:
 
 
 def checked(numbers: Floats) -> Floats:
-    """Raises UnsupportedValue unless all are finite."""
+    """Return the numbers. Raises UnsupportedValue unless all are finite."""
     wrong = len(numbers) - int(np.isfinite(numbers).sum())
     if wrong:
         raise UnsupportedValue(

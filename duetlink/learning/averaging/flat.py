@@ -16,15 +16,15 @@ Floats = npt.NDArray[np.float32]
 
 
 class FlatModel:
-    """The parameters of a model and its buffers of floating point numbers, in their order, as float32.
+    """A model's parameters and floating point buffers, in their order, as float32.
 
-    Buffers of whole numbers, such as the count of batches of a batch norm, stay with each member.
+    Buffers of whole numbers, such as the count of batches of a batch norm, are not averaged.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        """Raises UnsupportedValue for a model without parameters, or with other than real ones."""
+        """Raises UnsupportedValue for a model without parameters, or with parameters that are not real."""
         parameters = dict(model.named_parameters())
-        kept = model.state_dict()  # without buffers that are made anew each time
+        kept = model.state_dict()  # without buffers that are not saved
         buffers = {name: buffer for name, buffer in model.named_buffers() if name in kept}
         for name, tensor in parameters.items():
             if not tensor.is_floating_point():
@@ -39,15 +39,15 @@ class FlatModel:
         self.size = sum(tensor.numel() for tensor in self._tensors.values())
 
     def form(self) -> str:
-        """Names, shapes and dtypes: the same for all who can average."""
+        """Return names, shapes and dtypes as text: equal for models that can be averaged."""
         return json.dumps([[name, list(t.shape), str(t.dtype)] for name, t in self._tensors.items()])
 
     def digest(self, settings: object) -> bytes:
-        """Of the form and of `settings`, which have a JSON form. 32 bytes."""
+        """Hash the form and `settings`, which have a JSON form. 32 bytes."""
         return hashlib.sha256(f"{self.form()}{json.dumps(settings)}".encode()).digest()
 
     def read(self) -> Floats:
-        """The numbers as they are now, in memory of their own."""
+        """Return a copy of the numbers as they are now."""
         found = np.empty(self.size, np.float32)
         at = 0
         for tensor in self._tensors.values():
@@ -58,7 +58,6 @@ class FlatModel:
 
     @torch.no_grad()
     def write(self, numbers: Floats) -> None:
-        """Put those numbers in their place."""
         at = 0
         for tensor in self._tensors.values():
             piece = torch.from_numpy(numbers[at : at + tensor.numel()])
@@ -66,7 +65,7 @@ class FlatModel:
             at += tensor.numel()
 
     def drift(self, center: Floats) -> Tensor:
-        """The squared distance of the parameters from those in `center`, which gradients go through."""
+        """Return the squared distance of the parameters from `center`, as a tensor with gradients."""
         total = torch.zeros(())
         at = 0
         for tensor in self._tensors.values():

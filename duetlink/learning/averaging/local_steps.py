@@ -13,11 +13,11 @@ from duetlink.learning.averaging.averaged import Averaged
 from duetlink.learning.averaging.flat import FlatModel
 from duetlink.learning.averaging.outer import OuterStep
 
-_WEIGHTS = (1e-15, 1e15)  # times an update, float32 has them all
+_WEIGHTS = (1e-15, 1e15)  # so that the product with an update stays within float32
 
 
 class LocalSteps:
-    """Lets each member train by itself, and averages what they have learnt every so many steps.
+    """Averages the models of several members after every `every` local steps of each.
 
         steps = LocalSteps(model, group, every=100, weight=len(rows))
         for batch in ...:
@@ -25,14 +25,14 @@ class LocalSteps:
             steps.after_step()
         steps.close()
 
-    What goes into a round is where the model went since the last one (its *update*), weighted; the mean of
-    the updates moves the model that all share. A member that pauses does not stop the others: a round ends
-    without it, `grace_s` after a quorum has come. When it steps again it takes in what it has missed, keeps
-    what it has learnt since, and gives that to the next round. A member that leaves is missed by nobody, and
-    one more comes in at the next round, with the state of the others (where the group was made without a
-    size). No rows leave; each round is in the audit log.
+    In a round each member gives its *update*: its model now, minus its model after the last round. The
+    weighted mean of the updates moves the model that all share. A member that pauses does not stop the
+    others: a round ends without it, `grace_s` seconds after a quorum is ready. When it steps again it takes
+    over the rounds that it has missed, keeps its own progress, and gives that to the next round. Members can
+    leave; where the group was made without a size, new members can join, and get the others' state at the
+    next round. No rows are sent; each round is in the audit log.
 
-    While it is open, the group's operations are its own.
+    While it is open, no other operations of the group can be called.
     """
 
     def __init__(
@@ -50,32 +50,33 @@ class LocalSteps:
         outer_rate: float = 1.0,
         outer_momentum: float = 0.0,
     ) -> None:
-        """Returns when every member has made one, with the model of the lowest rank in all of them; or, for
-        one that comes later, with the model of the others.
+        """Wait until every member has made one, then put the model of the lowest rank in place at all.
+
+        A member that comes later gets the model of the others.
 
         Args:
-            model: of the same form at all members. Its parameters are averaged, and its buffers of floating
-                point numbers (the running statistics of batch norms) as well.
+            model: of the same form at all members. Its parameters are averaged, and its floating point
+                buffers (the running statistics of batch norms) as well.
             group: of `duetlink.group()`.
             every: steps of this member between two rounds.
-            weight: how much this member's update counts, such as its number of rows. Members see each other's
-                with "int8" and "sparse", and else only the sum of all.
-            quorum: how many members have to be ready for a round; by default a majority. Of fewer that are
-                left, all.
-            grace_s: how long a round waits for the others once there is a quorum.
-            secure: add up under masks, so that members see the sum of the updates and of the weights, and
-                nothing of one alone. Of three members or more, with updates="float32"; an update times its
-                weight lies within a million.
-            updates: "float32", summed; "int8", a quarter of the bytes from each member to each; "sparse", the
-                largest items alone. The last two are with error feedback, and show the members each other's
-                updates.
-            density: the part of the items that "sparse" sends.
-            outer_rate, outer_momentum: of the step with the mean update. 1 and 0 are federated averaging;
-                0.7 and 0.9 are DiLoCo's, for many steps between rounds.
+            weight: the factor of this member's update in the mean, such as its number of rows. With "int8"
+                and "sparse", members see each other's weights; otherwise only the sum of all.
+            quorum: the number of members that have to be ready for a round; by default a majority. If fewer
+                members are left, all of them.
+            grace_s: seconds that a round waits for the others once there is a quorum.
+            secure: add under masks, so that members see only the sums of the updates and of the weights. For
+                three members or more, with updates="float32"; an update times its weight must be within a
+                million.
+            updates: "float32" is summed. "int8" sends a quarter of the bytes from each member to each.
+                "sparse" sends only the largest items. The last two use error feedback, and show the members
+                each other's updates.
+            density: the share of the items that "sparse" sends.
+            outer_rate, outer_momentum: of the step with the mean update. 1 and 0 are federated averaging; 0.7
+                and 0.9 are DiLoCo's, for many steps between rounds.
 
         Raises:
-            SettingError: a value that cannot be, or a quorum larger than the group.
-            UnsupportedValue: a model that cannot be averaged, or whose parameters are not finite.
+            SettingError: a value is out of range, or the quorum is larger than the group.
+            UnsupportedValue: the model cannot be averaged, or its parameters are not finite.
             OperationMismatch: another member has another model, or other settings.
             OperationRefused: the group does not allow averages here, or, with "int8" and "sparse",
                 "all_gather".
@@ -111,13 +112,14 @@ class LocalSteps:
     # -- what a training calls -------------------------------------------------------------------------------
 
     def after_step(self) -> bool:
-        """Call this after each step of the optimizer. Every so many times it gives this member's update,
-        waits for the round, and returns True with the new model in place. If that is interrupted, the update
-        stays given, and the training can go on.
+        """Count a step; call this after each step of the optimizer. Returns True after a round.
+
+        Every `every` steps it gives this member's update, waits for the round, and puts the new model in
+        place. If that is interrupted, the update stays given, and the training can go on.
 
         Raises:
             UnsupportedValue: the model is no longer finite; nothing was given.
-            RemoteProtocolError: the updates add up to what is not finite; the round has changed nothing.
+            RemoteProtocolError: the sum of the updates is not finite; the round has changed nothing.
             GroupError, LinkClosed: there are no more rounds, as the message says.
         """
         self._steps += 1
@@ -129,14 +131,17 @@ class LocalSteps:
         return False
 
     def proximal(self, strength: float) -> Tensor:
-        """A term to add to the loss: `strength / 2` times the squared distance of the parameters from those
-        of the last round. It keeps members with unlike rows together (FedProx, Li et al. 2020, equation 2).
+        """Return a term to add to the loss: `strength / 2` times the squared distance from the last round's
+        parameters.
+
+        It limits how far members with different rows move apart (FedProx, Li et al. 2020, equation 2).
         """
         return self._flat.drift(self._center) * (strength / 2.0)
 
     def close(self) -> None:
-        """Give what was learnt since the last round, and follow the rounds of the others until all have
-        closed. All members then have the same model. Safe to call twice.
+        """Give the progress since the last round, and take part in the others' rounds until all have closed.
+
+        All members then have the same model. Safe to call twice.
 
         Raises:
             UnsupportedValue, RemoteProtocolError, GroupError, LinkClosed: as `after_step`.
@@ -155,19 +160,20 @@ class LocalSteps:
 
     @property
     def round(self) -> int:
-        """How many rounds there have been, also without this member: the same at all within one; it says when
-        a training is over.
+        """The number of rounds so far, including those without this member.
+
+        It is the same at all members within one round, so all can end a training at the same number.
         """
         return self._rounds.number
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The rounds that have ended since this member came."""
+        """The rounds that have ended since this member joined."""
         return tuple(self._rounds.past)
 
     @property
     def sent_bytes(self) -> int:
-        """How much this member's updates took, to each other member (coded) or in the sum (dense)."""
+        """The bytes of this member's updates: to each other member (coded), or into the sum (dense)."""
         return self._part.sent_bytes
 
     def __repr__(self) -> str:
@@ -176,7 +182,7 @@ class LocalSteps:
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _give(self) -> None:
-        if self._rounds.gives:  # the wait for an earlier round was interrupted
+        if self._rounds.gives:  # an earlier wait for a round was interrupted
             self._rounds.give()
             self._take_in()
         now = self._flat.read()
@@ -192,9 +198,9 @@ class LocalSteps:
             )
 
     def _take_in(self) -> None:
-        """The model that all share, and on top of it what was learnt here since the last update."""
+        """Put the shared model in place, plus this member's progress since its last update."""
         self._version, self._center = self._part.shared
         learnt = self._flat.read() - self._anchor
         self._flat.write(self._center + learnt)
-        # by what the model holds now, which half precision rounds
+        # read back, since a half precision model rounds
         self._anchor = self._flat.read() - learnt

@@ -1,4 +1,4 @@
-"""The outer step: what all members make of the mean of their updates."""
+"""The outer step: how all members move the shared numbers by the mean of their updates."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from duetlink.learning.averaging.flat import Floats
 
 @dataclass(frozen=True, slots=True)
 class OuterStep:
-    """SGD on the mean update, as if that were a gradient.
+    """SGD with the mean update in the role of a gradient.
 
-    A rate of 1 without momentum is the mean of the models: federated averaging (McMahan et al. 2017,
-    algorithm 1). With Nesterov momentum it is DiLoCo (Douillard et al. 2023, algorithm 1), whose authors take
+    A rate of 1 without momentum gives the mean of the models: federated averaging (McMahan et al. 2017,
+    algorithm 1). With Nesterov momentum it is DiLoCo (Douillard et al. 2023, algorithm 1), whose authors use
     a rate of 0.7 and a momentum of 0.9.
     """
 
@@ -31,7 +31,8 @@ class OuterStep:
     def step(
         self, numbers: Floats, velocity: Floats, update: Floats, parameters: int
     ) -> tuple[Floats, Floats]:
-        """The next numbers and velocity. `update`: where the models went, less where they came from.
+        """Return the next numbers and velocity, given the mean update: the models now, minus the models
+        before.
 
         Only the first `parameters` numbers have momentum: buffers, such as running variances, are averaged.
         """

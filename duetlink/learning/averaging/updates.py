@@ -1,4 +1,4 @@
-"""How an update travels: dense in a sum, or coded so that members bring each other what they have."""
+"""The encoding of updates: dense for a sum, or coded for sending to each other member."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from duetlink.learning.averaging.flat import Floats
 
 UPDATES = ("float32", "int8", "sparse")
 _NAME = "update"
-_FRAME_BYTES = 4096  # more than coding adds to a small update
+_FRAME_BYTES = 4096  # coding adds less than this to a small update
 
 
 def compressor(updates: str, density: float) -> GradientCompressor | None:
-    """With error feedback: what coding leaves out of one update is added to the next. None for what travels
-    as it is.
+    """Return a compressor with error feedback: what coding leaves out of one update is added to the next.
+
+    Returns None for "float32", which is not coded.
 
     Raises:
-        SettingError: there is no such way, or no such density.
+        SettingError: there is no such encoding, or the density is not in (0, 1].
     """
     if updates not in UPDATES:
         raise SettingError(f"updates is {updates!r}: there are {', '.join(UPDATES)}")
@@ -31,12 +32,12 @@ def compressor(updates: str, density: float) -> GradientCompressor | None:
 
 
 def encode(compressor: GradientCompressor, update: Floats) -> bytes:
-    """The next chunk of this member. The update is finite."""
+    """Encode this member's next update, which is finite."""
     return compressor.compress(update, _NAME)
 
 
 def read(chunk: bytes, size: int) -> Floats | None:
-    """The update of a member; None where it is none, of another size, or not finite."""
+    """Decode a member's update; None if it is malformed, of another size, or not finite."""
     try:
         found, _ = decode(chunk, 4 * size + _FRAME_BYTES)
     except DuetError:

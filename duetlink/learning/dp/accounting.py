@@ -1,7 +1,7 @@
-"""What a training has cost: epsilon by dp-accounting, under a stated adjacency.
+"""The privacy cost of a training: epsilon by dp-accounting, under a stated adjacency.
 
-Neighbouring tables differ in one row that is there or not (add or remove one). Batches are Poisson samples.
-The noise is Gaussian, with a standard deviation of `noise` times the clipping norm, on the sum.
+Neighbouring tables differ in one row that is present or absent (add or remove one). Batches are Poisson
+samples. The noise on the sum is Gaussian, with a standard deviation of `noise` times the clipping norm.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _LEAST_COMPOSED = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """The steps that a training has made, empty batches included."""
+    """The rate, noise and number of steps of a training; empty batches count as steps."""
 
-    rate: float  # the probability of a row to be in a batch
+    rate: float  # the probability that a row is in a batch
     noise: float  # standard deviation of the noise, in clipping norms
     steps: int
 
     def __post_init__(self) -> None:
-        """Raises SettingError for what no training can have."""
+        """Raises SettingError for a rate outside (0, 1], or negative noise or steps."""
         if not 0.0 < self.rate <= 1.0:
             raise SettingError(f"rate is {self.rate!r}: the probability of a row is above 0, at most 1")
         if not (self.noise >= 0.0 and self.steps >= 0):
             raise SettingError(f"noise is {self.noise!r} and steps are {self.steps!r}: neither is below 0")
 
     def epsilon(self, delta: float, accountant: str = "pld") -> float:
-        """The epsilon of all steps together; infinite without noise.
+        """Return the epsilon of all steps together; infinite without noise.
 
         "pld" composes privacy loss distributions (Koskela et al. 2020; Doroshenko et al. 2022), which is
-        tight; "rdp" composes Renyi divergences (Mironov 2017), which is looser and serves as a check. With a
-        noise below 0.2 it is taken in any case: distributions of such losses take minutes to compose, and
-        there is no privacy to be told.
+        tight. "rdp" composes Renyi divergences (Mironov 2017), which is looser and serves as a check. It is
+        also used for any noise below 0.2: composing such distributions takes minutes, for a result without
+        privacy.
 
         Raises:
             SettingError: delta is not between 0 and 1, or there is no such accountant.
@@ -73,11 +73,11 @@ def _composed(spending: Spending, delta: float, accountant: str) -> float:
 
 
 def unknown_noise(against: str, trust: str, members: int, colluding: int) -> float:
-    """Of a sum over `members`, the standard deviation of the noise that whoever it is does not know, as a
-    multiple of the declared one.
+    """Return the part of a sum's noise that an observer does not know, as a multiple of the declared noise.
 
-    "members" are `colluding` of them that put together what they have, or one alone; "everybody else" has the
-    sum only. With "secure_sum" each share has a variance of the declared one over those that do not collude.
+    Observers are "members" (`colluding` of them that share what they know, or a single one), or "everybody
+    else", who has only the sum. With "secure_sum" the variance of each member's share is the declared one
+    divided by the number of members that do not collude.
     """
     if trust == "leader":
         return 0.0 if against == "members" else 1.0  # rank 0 knows all of the noise
@@ -89,11 +89,11 @@ def unknown_noise(against: str, trust: str, members: int, colluding: int) -> flo
 
 @functools.lru_cache(maxsize=64)
 def most_steps(epsilon: float, delta: float, rate: float, noise: float) -> int:
-    """How many steps cost at most `epsilon`.
+    """Return the largest number of steps that cost at most `epsilon`.
 
     Raises:
-        SettingError: there is no noise, epsilon is not positive, no such rate, or not even one step is within
-            it.
+        SettingError: the noise is 0, epsilon is not positive, the rate is not in (0, 1], or a single step
+            costs more than epsilon.
         MissingLibrary: dp-accounting is not installed.
     """
     if noise == 0.0:
@@ -116,10 +116,12 @@ def most_steps(epsilon: float, delta: float, rate: float, noise: float) -> int:
 
 
 def noise_for(epsilon: float, delta: float, rate: float, steps: int) -> float:
-    """The least noise (in clipping norms, to three digits) for which `steps` steps cost at most `epsilon`.
+    """Return the least noise (in clipping norms, to three digits) for which `steps` steps cost at most
+    `epsilon`.
 
     Raises:
-        SettingError: epsilon is not positive, no such rate or steps, or no noise up to 10,000 is enough.
+        SettingError: epsilon is not positive, the rate or steps are out of range, or no noise up to 10,000 is
+            enough.
         MissingLibrary: dp-accounting is not installed.
     """
     _check_epsilon(epsilon)

@@ -1,19 +1,20 @@
-"""Whether a model and its loss keep the samples of a batch apart.
+"""Tests that a model and its loss keep the samples of a batch apart.
 
-Theory. Clipping bounds what a row can change only if a sample's gradient is its own. With
+Theory. Clipping bounds the influence of a row only if a sample's gradient is its own. With
 `nn.Softmax(dim=0)`, or a loss that subtracts the batch's mean, a row changes the gradients of all others,
-each within its clip. So the losses are added up with random weights w: where samples are apart, the
-derivative of sum(w_i loss_i) by anything of sample i is w_i times that of sum(loss_i), and else it is not.
+each within its clip. Four tests find this:
 
-What has no derivative, such as targets that are whole numbers, or code that compares rows, is looked at in
-another way: one sample is put in the place of half of them, and no loss of the other half may change. Last,
-what depends on how many samples there are: the losses of a shorter batch have to be those of the longer one.
+- Derivatives. The losses are summed with random weights w. If samples are apart, the derivative of
+  sum(w_i loss_i) with respect to anything of sample i is w_i times that of sum(loss_i); otherwise not.
+- Replacement. Integers, and code that compares rows, have no derivative. So one sample replaces half of
+  the batch, and no loss of the other half may change.
+- Count. The losses of a shorter batch must equal those of the longer one.
+- Layers. Each of torch's own layers in the model is tested by itself, with random inputs.
 
-All looks are taken with the model's own parameters and with random ones, since a dependence that is
-multiplied by a weight of 0 shows only when the weight has been trained. A threshold before or behind a layer
-can still hide it, until a row comes that passes. So the derivatives of each of torch's own layers are looked
-at by themselves as well, with random inputs. Samples that are not finite are left
-out: one that is mixed with others makes NaN of them all, which are equal to each other.
+All tests but the last run with the model's own parameters and with random ones, since a dependence that is
+multiplied by a weight of 0 shows only after that weight has been trained. A threshold before or after a layer
+can still hide a dependence until a row exceeds it; that is why layers are tested by themselves. Samples that
+are not finite are left out: mixed with others, they turn them all into NaN, and all NaN count as equal.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from duetlink.errors import SettingError
 def check_apart(
     model: nn.Module, losses: Callable[[Any, Tensor], Tensor], batch: tuple[tuple[Tensor, ...], Tensor]
 ) -> bool:
-    """Whether this batch shows that samples are apart; else the next one has to be looked at as well.
+    """Return True if this batch shows that samples are apart; if it shows nothing, test the next one as well.
 
-    `losses` gives one number for each sample. Draws no random number that the training would have drawn.
+    `losses` returns one number for each sample. The training's own random numbers are not used up.
 
     Raises:
         SettingError: a sample's loss depends on another sample.
@@ -63,15 +64,15 @@ def _in_some_way(model: nn.Module, check: Callable[..., bool]) -> bool:
         try:
             with torch.random.fork_rng(devices=[]), torch.enable_grad(), _as_it_was(model):
                 return check(dtype=dtype, targets_too=targets_too)
-        except RuntimeError:  # something has weights of float32, or the loss no derivative by its targets
+        except RuntimeError:  # some weights are float32, or the loss has no derivative by its targets
             if last == len(_WAYS):
                 raise
     raise AssertionError
 
 
-# In float64 rounding errors are told from a dependence that is small.
+# In float64, rounding errors differ clearly from a small dependence.
 _WAYS = ((torch.float64, True), (torch.float64, False), (torch.float32, True), (torch.float32, False))
-# What may be rounded: of the largest derivative by the same tensor, and by any.
+# The tolerance for rounding: relative to the largest derivative by the same tensor, and by any tensor.
 _ROUNDED = {torch.float64: (1e-8, 1e-12), torch.float32: (1e-4, 1e-5)}
 _MIXED = (
     "the model or the loss mixes the samples of a batch, so that nobody's influence can be bounded: the "
@@ -90,7 +91,9 @@ def _check(
     drawn: bool,
     targets_too: bool,
 ) -> bool:
-    """Whether what was looked at is finite, and not all the same."""
+    """Test replacement and derivatives; returns False if the batch shows nothing (not finite, or
+    all alike).
+    """
     own = _own(model, dtype, drawn)
     inputs, targets = tuple(_followed(x, dtype) for x in batch[0]), _as(batch[1], dtype)
     if targets_too:
@@ -104,10 +107,10 @@ def _check(
     is_seen = bool(torch.isfinite(usual).all())
     for kept, instead in ((order < samples // 2, 0), (order >= samples // 2, samples - 1)):
         for whole in (x for x in (*batch[0], batch[1]) if not x.is_floating_point()):
-            is_seen &= bool((whole[~kept] != whole[instead]).any())  # else nothing was changed
+            is_seen &= bool((whole[~kept] != whole[instead]).any())  # otherwise nothing was changed
         found = losses_of(torch.where(kept, order, instead))[kept]
         if not _is_close(found, usual[kept], of_own) and _is_close(losses_of(order), usual, of_own):
-            raise SettingError(_MIXED)  # and not by a chance that is not torch's
+            raise SettingError(_MIXED)  # unless the losses use random numbers that are not torch's
     edges = [get_gradient_edge(t) for t in (*inputs, targets) if t.grad_fn is not None]
     with _outputs_of(model, edges, samples):
         each = losses(functional_call(model, own, inputs), targets)
@@ -115,7 +118,7 @@ def _check(
 
 
 def _own(model: nn.Module, dtype: torch.dtype, drawn: bool) -> dict[str, Tensor]:
-    """Copies of its parameters, with derivatives, and of its buffers. `drawn`: random parameters instead."""
+    """Copy the parameters, with derivatives, and the buffers. `drawn`: random parameters instead."""
     held = {name: _drawn(p) if drawn else p for name, p in model.named_parameters()}
     own = {name: _as(t, dtype).clone() for name, t in (held | dict(model.named_buffers())).items()}
     for name in held:
@@ -133,7 +136,9 @@ def _losses_of(
     *,
     again: bool = False,
 ) -> Tensor:
-    """Those of the samples in this order. The same random numbers of torch's each time, others `again`."""
+    """Return the losses of the samples in this order, with equal random numbers each time, or others if
+    `again`.
+    """
     with torch.random.fork_rng(devices=[]):
         if again:
             torch.rand(1)
@@ -150,21 +155,22 @@ def _check_count(
     drawn: bool,
     targets_too: bool,
 ) -> bool:
-    """Raises SettingError: a sample's loss depends on how many there are. What is drawn by chance for each
-    sample, such as a dropout, is off for it; a model that cannot do without shows nothing.
+    """Raise SettingError if a sample's loss depends on the number of samples.
+
+    Random layers, such as dropout, are switched off for it; returns False if the losses stay random even so.
     """
     losses_of = functools.partial(_losses_of, model, _own(model, dtype, drawn), losses, batch, dtype)
     order, (of_own, _) = torch.arange(len(batch[1])), _ROUNDED[dtype]
     usual = losses_of(order)
     if not _is_close(losses_of(order, again=True), usual, of_own):
-        model.eval()  # for as long as this check lasts
+        model.eval()  # restored by `_as_it_was`
         usual = losses_of(order)
         if not _is_close(losses_of(order, again=True), usual, of_own):
             return False
     for count in {len(order) - 1, (len(order) + 1) // 2}:
         try:
             found = losses_of(order[:count])
-        except Exception as error:  # of the model's own code, which has taken the longer batch
+        except Exception as error:  # an error of the model's own code, which took the longer batch
             raise SettingError(
                 f"the model or the loss takes a batch of {len(order)} samples and none of {count}: "
                 f"{error}. How many rows a batch has is left to chance, from 1 on"
@@ -180,8 +186,10 @@ def _check_count(
 
 @contextlib.contextmanager
 def _as_it_was(model: nn.Module) -> Iterator[None]:
-    """Afterwards all layers have the attributes that they had: what a model keeps there in float64, such as a
-    mask that it makes once, would not go with float32 later; and whether they train.
+    """Restore the attributes of all layers afterwards, including whether they train.
+
+    A model may keep a tensor there, such as a mask that it makes once. Made in float64, it would not fit
+    float32 later.
     """
     held = [(layer, dict(vars(layer))) for layer in model.modules()]
     try:
@@ -193,7 +201,12 @@ def _as_it_was(model: nn.Module) -> Iterator[None]:
 
 
 def _check_derivatives(each: Tensor, edges: Sequence[GradientEdge], dtype: torch.dtype) -> bool:
-    """Whether those of `each`, a number for each sample, by `edges` are finite. Raises SettingError."""
+    """Test the derivatives of `each`, one number for each sample, by `edges`. Returns False if they are not
+    finite.
+
+    Raises:
+        SettingError: a derivative mixes samples.
+    """
     weights = 1.0 + torch.rand(len(each), dtype=each.dtype)
     plain = torch.autograd.grad(each.sum(), edges, retain_graph=True, allow_unused=True)
     weighted = torch.autograd.grad((each * weights).sum(), edges, allow_unused=True)
@@ -210,18 +223,18 @@ def _check_derivatives(each: Tensor, edges: Sequence[GradientEdge], dtype: torch
 
 
 def _is_close(found: Tensor, expected: Tensor, share: float, least: float = 0.0) -> bool:
-    """But for what is rounded: a share of the largest, or `least`."""
+    """Compare up to rounding: a tolerance of `share` of the largest magnitude, at least `least`."""
     tolerance = max(share * _largest(expected), least)
     return torch.allclose(found, expected, rtol=10 * share, atol=tolerance, equal_nan=True)
 
 
 def _is_finite(samples: Tensor) -> Tensor:
-    """Of each, whether all its numbers are. Bool, shape (B,)."""
+    """Mark the samples that are entirely finite. Bool, shape (B,)."""
     return torch.isfinite(samples).flatten(1).all(1) if samples.dim() > 1 else torch.isfinite(samples)
 
 
 def _drawn(like: Tensor) -> Tensor:
-    """Random parameters of a common size: normal, by the root of how many a row has."""
+    """Draw random normal parameters, divided by the root of the number of items in a row."""
     if not like.is_floating_point():
         return like
     return torch.randn_like(like).div_(math.sqrt(max(1, like[:1].numel())))
@@ -232,7 +245,7 @@ def _as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _followed(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """The same with a derivative, if it can have one; it may be changed in place."""
+    """Return a copy that has a derivative, if its dtype can; it may be changed in place."""
     return _as(tensor, dtype).clone().requires_grad_().clone() if tensor.is_floating_point() else tensor
 
 
@@ -241,13 +254,13 @@ def _largest(tensor: Tensor) -> float:
 
 
 def _times(ones: Tensor, weights: Tensor) -> Tensor:
-    """What is weighted sample by sample."""
+    """Multiply each sample by its weight."""
     return ones * weights.to(ones.dtype).view(-1, *[1] * (ones.dim() - 1))
 
 
 @contextlib.contextmanager
 def _outputs_of(model: nn.Module, edges: list[GradientEdge], samples: int) -> Iterator[None]:
-    """While the model runs, note what its innermost layers return for the samples."""
+    """While the model runs, append the outputs of its innermost layers for the samples to `edges`."""
 
     def note(layer: nn.Module, given: tuple[Any, ...], keywords: dict[str, Any], outputs: Any) -> None:
         if isinstance(outputs, Tensor) and outputs.grad_fn is not None and outputs.shape[:1] == (samples,):
@@ -259,7 +272,7 @@ def _outputs_of(model: nn.Module, edges: list[GradientEdge], samples: int) -> It
 
 @contextlib.contextmanager
 def _noted(layers: Iterable[nn.Module], note: Callable[..., None]) -> Iterator[None]:
-    """Within, each call of these layers is told to `note`, as a forward hook of torch with keywords is."""
+    """Call `note` at each call of these layers, like a forward hook of torch with keywords."""
     handles = [layer.register_forward_hook(note, with_kwargs=True) for layer in layers]
     try:
         yield
@@ -269,7 +282,7 @@ def _noted(layers: Iterable[nn.Module], note: Callable[..., None]) -> Iterator[N
 
 
 def _run(model: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-    """A forward pass that leaves the model, the inputs and torch's random numbers as they were."""
+    """Run the model forward; the model, the inputs and torch's random state stay as they were."""
     own = (*model.named_parameters(), *model.named_buffers())
     with torch.random.fork_rng(devices=[]), torch.no_grad(), _as_it_was(model):
         copies = {name: t.detach().clone() for name, t in own}
@@ -287,13 +300,13 @@ def _is_torchs(layer: nn.Module) -> bool:
 # -- each layer by itself ----------------------------------------------------------------------------------
 
 
-# These need no look; nor does what is made of layers only. So the usual model costs next to nothing.
+# These work item by item, so they need no test; nor do containers. So a usual model costs next to nothing.
 _ITEM_BY_ITEM = (nn.Sequential, nn.Identity, nn.Dropout, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh)
 
 
 @dataclass(frozen=True, slots=True)
 class _LayerCall:
-    """What one of torch's own layers was given in a forward pass."""
+    """The arguments of one call of one of torch's own layers."""
 
     layer: nn.Module
     inputs: tuple[Any, ...]
@@ -301,7 +314,9 @@ class _LayerCall:
 
 
 def _calls(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> list[_LayerCall]:
-    """Those of layers that get the samples in their first dimension. A person reads the model's own code."""
+    """Return the calls of torch's layers with the samples in the first dimension. (The model's own code is
+    left to a reviewer.)
+    """
     calls: list[_LayerCall] = []
 
     def note(layer: nn.Module, given: tuple[Any, ...], keywords: dict[str, Any], outputs: Any) -> None:
@@ -317,13 +332,16 @@ def _calls(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> list[_
 
 
 def _check_places(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> bool:
-    """Whether the batch shows that each layer of torch's has the samples in its first dimension, or nothing
-    of them, such as the positions of words. Whole numbers have no derivative: no other look follows them.
+    """Test that torch's layers get samples in their first dimension, or inputs that are equal for all
+    samples.
+
+    An example of the latter are the positions of words. Integers have no derivative, so no other test covers
+    them. Returns False if all samples of the batch are alike.
 
     Raises:
-        SettingError: a layer takes them elsewhere, or moves them there.
+        SettingError: a layer takes the samples in another dimension, or moves them there.
     """
-    others = tuple(x[:1].expand_as(x) for x in inputs)  # the first sample in the place of all
+    others = tuple(x[:1].expand_as(x) for x in inputs)  # the first sample replaces all
     usual, changed = (_elsewhere(model, given, samples) for given in (inputs, others))
     if len(usual) != len(changed) or not all(map(_is_equal, usual, changed)):
         raise SettingError(_MIXED)
@@ -331,7 +349,7 @@ def _check_places(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) ->
 
 
 def _elsewhere(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> list[Tensor]:
-    """What torch's own layers were given, and have made, that has not one entry for each sample."""
+    """Return the inputs and outputs of torch's layers whose first dimension is not the samples."""
     found: list[Tensor] = []
 
     def note(layer: nn.Module, given: tuple[Any, ...], keywords: dict[str, Any], outputs: Any) -> None:
@@ -350,7 +368,7 @@ def _is_equal(one: Tensor, other: Tensor) -> bool:
 
 
 def _check_layer(call: _LayerCall, samples: int, *, dtype: torch.dtype, targets_too: bool) -> bool:
-    """Raises SettingError: what it makes of a sample depends on another one."""
+    """Raise SettingError if the layer's output for one sample depends on another one."""
     own = {name: _drawn(p) for name, p in call.layer.named_parameters()} | dict(call.layer.named_buffers())
     inputs = tuple(
         _followed(torch.randn_like(x), dtype) if isinstance(x, Tensor) and x.is_floating_point() else x

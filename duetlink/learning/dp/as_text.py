@@ -1,7 +1,7 @@
-"""A private training as the text of a function, for a person at the data to read and to run.
+"""A private training as the source text of a function, for the data's owner to read and to run.
 
-The parts of torch that it is made of are written as they are made: `nn.Linear(in_features=3, ...)`. What
-cannot be written so that the same comes of it, is refused, and not sent as something else.
+Torch's layers, losses and optimizers are written as constructor calls: `nn.Linear(in_features=3, ...)`. A
+part whose text would not build an equal object is refused.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def train(x, y, weights):
 def as_text(
     model: nn.Module, optimizer: torch.optim.Optimizer, loss: Any, numbers: Mapping[str, Any], epochs: int
 ) -> tuple[str, Tensor]:
-    """The text of a function `train(x, y, weights)`, and the weights to begin with, float32 of shape (n,).
+    """Return the text of a function `train(x, y, weights)`, and the initial weights, float32 of shape (n,).
 
     Raises:
-        SettingError: the model is not made of torch's own layers, one after the other, with all parameters
-            float32 and trained; or the optimizer has begun, or differs between parameters; or the loss is
-            none of torch's.
+        SettingError: the model is not a sequence of torch's own layers with all parameters float32 and
+            trained; or the optimizer has made steps, or has several parameter groups; or the loss is not one
+            of torch's.
     """
     if type(epochs) is not int or epochs < 1:
         raise SettingError(f"epochs is {epochs!r}: it is a whole number from 1 on")
@@ -102,7 +102,7 @@ def _module(module: nn.Module) -> str:
 
 
 def _arguments(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Those of its class that it keeps."""
+    """Yield the constructor arguments that differ from their defaults, read from the module's attributes."""
     for name, parameter in inspect.signature(type(module)).parameters.items():
         value = getattr(module, name, parameter.default)
         if isinstance(value, nn.Parameter) or (name == "bias" and value is None):
@@ -115,7 +115,7 @@ def _arguments(module: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def _settings(module: nn.Module) -> dict[str, Any]:
-    """All that makes it what it is, but for its parameters' values."""
+    """Return everything that defines a module, except its parameters' values."""
     shapes = {
         name: None if value is None else tuple(value.shape) for name, value in module._parameters.items()
     }
@@ -145,7 +145,7 @@ def _optimizer(optimizer: torch.optim.Optimizer, count: int) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the same is made of its text."""
+    """Return True if `repr` gives text that evaluates to an equal value."""
     try:
         return bool(ast.literal_eval(repr(value)) == value)
     except (ValueError, SyntaxError):

@@ -1,8 +1,8 @@
 """The sum of clipped gradients, one gradient per sample: three ways to the same tensors.
 
-A sample's gradient is taken over all trainable parameters together. Where its norm is above `clip`, it is
-scaled down to `clip` (Abadi et al. 2016, algorithm 1). A sample whose gradient is not finite counts as zero:
-it must not be able to do more than any other.
+A sample's gradient is taken over all trainable parameters together. If its norm is above `clip`, it is scaled
+down to `clip` (Abadi et al. 2016, algorithm 1). A sample whose gradient is not finite counts as zero, so that
+it has no more influence than any other.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from duetlink.errors import DuetError, MissingLibrary, SettingError
 from duetlink.learning.dp.apart import check_apart
 from duetlink.learning.dp.layers import LayerGradients, check_layers, sample_gradients, trainable
 
-Loss = Callable[[Any, Any], Tensor]  # of outputs and targets: one number for each sample, shape (B,)
-# What float32 rounds is far smaller, and no sum of a batch reaches its end, which a row more would tell.
+Loss = Callable[[Any, Any], Tensor]  # (outputs, targets) to one number for each sample, shape (B,)
+# Rounding by float32 is far smaller, and no sum of a batch overflows, which could reveal a single row.
 _CLIPS = (1e-10, 1e10)
 _LEAST_WEIGHT = 2.0**-100  # below it float32 would round the weighted gradient by much
-_LOOKED_AT = 4  # samples of the first batch whose gradients autograd makes, each by itself
-_ROUNDED = 1e-2  # of a norm; what escapes the clip is far more, and float32 rounds far less
+_LOOKED_AT = 4  # the number of samples of the first batch whose gradients autograd makes one by one
+_ROUNDED = 1e-2  # a relative tolerance: an unclipped gradient differs by far more, rounding by far less
 _DTYPES = (torch.float32, torch.float64)  # others have too few bits for a sum of many samples
 
 Batch = tuple[tuple[Tensor, ...], Tensor]  # the model's inputs, and the targets
@@ -37,19 +37,19 @@ Batch = tuple[tuple[Tensor, ...], Tensor]  # the model's inputs, and the targets
 
 @dataclass(frozen=True, slots=True)
 class ClippedSum:
-    """What one batch adds up to."""
+    """The sum over one batch."""
 
-    gradients: dict[str, Tensor]  # by parameter's name; the sum over samples, each clipped
+    gradients: dict[str, Tensor]  # by parameter name: the sum over samples, each clipped
     norms: Tensor  # float64 of shape (B,), before clipping. They are private
 
 
 class Clipping(ABC):
-    """One way to the clipped sum. Made for one model and one loss."""
+    """One way to make the clipped sum, for one model and one loss."""
 
     way: ClassVar[str]  # its name as a setting
 
     def __init__(self, model: nn.Module, loss: Loss, clip: float) -> None:
-        """Raises SettingError for a model whose samples cannot be told apart, or a clip beyond all use."""
+        """Raises SettingError for a model whose samples cannot be separated, or a clip out of range."""
         if not _CLIPS[0] <= clip <= _CLIPS[1]:
             raise SettingError(
                 f"clip is {clip!r}: the largest norm of a sample's gradient is above 0, from "
@@ -70,12 +70,12 @@ class Clipping(ABC):
         self._is_apart = False
 
     def of(self, batch: Batch) -> dict[str, Tensor]:
-        """The clipped gradients of a batch of at least one sample, added up, by parameter.
+        """Return the clipped gradients of a batch of at least one sample, summed, by parameter.
 
         Raises:
-            SettingError: the loss gives other than one number for each sample; or the model mixes them, or
-                changes what it holds while it is used; or this way does not take it. What the model or the
-                loss raises by itself comes as it is.
+            SettingError: the loss does not give one number for each sample; or the model mixes samples, or
+                changes its parameters or buffers; or this way does not support the model. An error that the
+                model or the loss raises without clipping, too, is passed on.
         """
         for name, p in self.model.named_parameters():
             if p.requires_grad and self.parameters.get(name) is not p:
@@ -105,7 +105,7 @@ class Clipping(ABC):
         return found
 
     def _explain(self, error: Exception, batch: Batch) -> None:
-        """Raise SettingError for an error of torch or Opacus; or what the model raises without clipping."""
+        """Raise SettingError for an error of torch or Opacus, or the error of the model without clipping."""
         with torch.enable_grad(), _FewBits() as few:
             self.losses(self.model(*batch[0]), batch[1])
         if few.found:
@@ -121,12 +121,13 @@ class Clipping(ABC):
             ) from error
 
     def _held(self) -> list[tuple[int, int]]:
-        """Every parameter and buffer, and how often it was written."""
+        """Return the identity and the write count of every parameter and buffer."""
         return [(id(t), t._version) for t in (*self.model.parameters(), *self.model.buffers())]
 
     def _is_held(self, before: Sequence[Tensor]) -> bool:
-        """Whether the buffers are what they were. Some kernels of torch write without counting it; then the
-        buffers get back what they were.
+        """Compare the buffers with their old values, and restore them if they differ.
+
+        Write counts are not enough: some kernels of torch write without counting.
         """
         now = list(self.model.buffers())
         same = [torch.equal(one, other) for one, other in zip(now, before, strict=True)]
@@ -137,25 +138,28 @@ class Clipping(ABC):
         return all(same)
 
     def check_apart(self, batch: Batch) -> bool:
-        """Whether the batch shows that no sample's loss depends on another sample: see `apart.py`. Raises
-        SettingError where it shows that one does.
+        """Return True if the batch shows that no sample's loss depends on another sample; see `apart.py`.
+
+        Raises:
+            SettingError: the batch shows that one does.
         """
         return check_apart(self.model, self.losses, batch)
 
     @abstractmethod
     def sum(self, batch: Batch) -> ClippedSum:
-        """The clipped gradients of a batch of at least one sample."""
+        """Return the sum of the clipped gradients of a batch of at least one sample."""
 
     def zeros(self) -> dict[str, Tensor]:
-        """What an empty batch adds up to."""
+        """Return the sum of an empty batch."""
         return {name: torch.zeros_like(p) for name, p in self.parameters.items()}
 
     def check(self, ours: dict[str, Tensor], plain: Sequence[Tensor]) -> bool:
-        """Whether this batch shows that the samples' gradients add up to what training without privacy would
-        use; one with a sample that is not finite shows nothing.
+        """Compare the sum of the samples' gradients with `plain`, the gradient of training without privacy.
+
+        Returns False if the batch shows nothing, since a sample is not finite.
 
         Raises:
-            SettingError: they do not; the model does what this way does not see.
+            SettingError: they differ; the model does something that this way does not see.
         """
         for (name, gradient), expected in zip(ours.items(), plain, strict=True):
             if not torch.allclose(gradient, expected, rtol=1e-3, atol=1e-5, equal_nan=True):
@@ -166,21 +170,21 @@ class Clipping(ABC):
         return all(bool(torch.isfinite(expected).all()) for expected in plain)
 
     def plain(self, total: Tensor) -> Sequence[Tensor]:
-        """The gradient of the sum of all losses, by parameter."""
+        """Return the gradient of the sum of all losses, by parameter."""
         parameters = list(self.parameters.values())
         return torch.autograd.grad(
             total, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
         )
 
     def weights(self, norms: Tensor) -> Tensor:
-        """What each sample's gradient is scaled by; 0 for one that is not finite, or as good as."""
+        """Return each sample's scale factor; 0 for a gradient that is not finite, or nearly infinite."""
         weights = torch.clamp(self.clip / norms, max=1.0)  # a norm of 0 gives infinity, so 1
         return torch.where(
             torch.isfinite(norms) & (weights >= _LEAST_WEIGHT), weights, torch.zeros_like(weights)
         )
 
     def losses(self, outputs: Any, targets: Tensor) -> Tensor:
-        """One loss for each sample. Raises SettingError for another shape."""
+        """Return one loss for each sample. Raises SettingError for another shape."""
         losses = self.loss(outputs, targets)
         if losses.shape != (len(targets),):
             losses = losses.flatten(1).mean(1) if losses.dim() > 1 else losses
@@ -193,14 +197,15 @@ class Clipping(ABC):
 
 
 class PerSample(Clipping):
-    """Every sample's gradient by itself, with torch.func, and the sum of them. Takes B times the memory of
-    the model, works for any model that torch.func can differentiate.
+    """Makes every sample's gradient with torch.func, and then the sum.
+
+    Takes B times the memory of the model; works for any model that torch.func can differentiate.
     """
 
     way = "per_sample"
 
     def check_apart(self, batch: Batch) -> bool:
-        """Nothing to check: each sample goes through the model by itself."""
+        """Return True: each sample runs through the model by itself."""
         return True
 
     def sum(self, batch: Batch) -> ClippedSum:
@@ -222,10 +227,11 @@ class PerSample(Clipping):
 
 
 class BookKeeping(Clipping):
-    """No sample's gradient is ever made: norms come from activations and the gradients of outputs, and so
-    does the sum, in one backward pass (Bu et al., "Differentially Private Optimization on Large Model at
-    Small Cost", 2023). The first batch is checked against the gradient that autograd makes: a parameter that
-    is used outside of its layer would show there.
+    """Makes the sum without making any sample's gradient.
+
+    Norms and the sum follow from activations and the gradients of outputs, in one backward pass (Bu et al.,
+    "Differentially Private Optimization on Large Model at Small Cost", 2023). The first batch is compared
+    with the gradient that autograd makes: a parameter that is used outside of its layer would show there.
     """
 
     way = "bookkeeping"
@@ -279,7 +285,7 @@ class BookKeeping(Clipping):
             for found in squares:
                 norms += found
             norms.sqrt_()
-            finite = torch.isfinite(norms)  # infinity times 0 would be no number
+            finite = torch.isfinite(norms)  # infinity times 0 would be NaN
             among = slice(None) if bool(finite.all()) else finite
             return ClippedSum(self._added(gradients, self.weights(norms[among]), among), norms)
 
@@ -295,11 +301,12 @@ class BookKeeping(Clipping):
     def _check_norms(
         self, calls: list[_Call], squares: list[Tensor], some: Sequence[Sequence[Tensor]]
     ) -> None:
-        """`some`: the gradients of the first samples as autograd makes them, by parameter.
+        """Compare each layer's norms with `some`, the gradients of the first samples made by autograd, by
+        parameter.
 
         Raises:
-            SettingError: a layer's norm of a sample is less than that of its gradient, so that the sample
-                would not be clipped. (It is more where positions nearly cancel each other.)
+            SettingError: a norm is less than that of the gradient, so that the sample would not be clipped.
+                (It may be more, where positions nearly cancel each other.)
         """
         for call, ours in zip(calls, squares, strict=True):
             names = {call.full(name) for name in trainable(call.layer)}
@@ -318,7 +325,7 @@ class BookKeeping(Clipping):
                     )
 
     def _each(self, used: list[tuple[_Call, Tensor]], samples: int) -> dict[str, Tensor]:
-        """Every sample's gradient, for parameters that are used more than once."""
+        """Make every sample's gradient, for parameters that are used more than once."""
         canonical = {id(p): name for name, p in self.parameters.items()}
         found = {name: p.new_zeros((samples, *p.shape)) for name, p in self.parameters.items()}
         for call, back in used:
@@ -329,7 +336,7 @@ class BookKeeping(Clipping):
 
 
 class Opacus(Clipping):
-    """Opacus' own per-sample gradients, by its hooks."""
+    """Makes every sample's gradient by the hooks of Opacus."""
 
     way = "opacus"
 
@@ -375,7 +382,7 @@ CLIPPINGS: dict[str, type[Clipping]] = {kind.way: kind for kind in (BookKeeping,
 
 
 class _FewBits(TorchDispatchMode):
-    """Notes which floating dtypes below float32 are computed with, also within torch's own autocast."""
+    """Notes the floating dtypes below float32 that a model computes with, also in torch's autocast."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -396,7 +403,7 @@ class _Call:
     name: str
     layer: nn.Module
     inputs: Tensor
-    edge: GradientEdge  # of what it returned, as it was then: a later change in place makes another
+    edge: GradientEdge  # of its output as returned; a later change in place makes another edge
 
     def full(self, name: str) -> str:
         return f"{self.name}.{name}" if self.name else name
@@ -404,7 +411,7 @@ class _Call:
 
 @contextlib.contextmanager
 def _recorded(layers: dict[str, nn.Module], calls: list[_Call], samples: int) -> Iterator[None]:
-    """While the model runs, note what its layers get and return."""
+    """While the model runs, record its layers' inputs and outputs in `calls`."""
 
     def note(name: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
         def hook(layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
@@ -432,7 +439,7 @@ def _recorded(layers: dict[str, nn.Module], calls: list[_Call], samples: int) ->
 
 
 def _weighted_sum(clipping: Clipping, each: dict[str, Tensor]) -> ClippedSum:
-    """From every sample's gradient, each of shape (B, *parameter's)."""
+    """Clip and sum the samples' gradients, each of shape (B, *parameter's)."""
     squares = [
         torch.linalg.vector_norm(g.flatten(1), dim=1, dtype=torch.float64).square() for g in each.values()
     ]

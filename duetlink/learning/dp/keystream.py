@@ -1,4 +1,4 @@
-"""Noise that nobody can foretell."""
+"""Unpredictable Gaussian noise from a cryptographic generator."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Keystream(RandomWords):
     """Random words, and normal numbers made of them."""
 
     def normal(self, count: int) -> npt.NDArray[np.float64]:
-        """`count` numbers of the standard normal distribution.
+        """Return `count` numbers of the standard normal distribution.
 
-        Each is the sum of four draws, halved: the last bits of a single draw would tell which floating point
-        numbers it can have been added to (Mironov 2012; Holohan and Braghin, "Secure Random Sampling in
+        Each is the sum of four draws, halved: the last bits of a single draw would reveal which floating
+        point numbers it can have been added to (Mironov 2012; Holohan and Braghin, "Secure Random Sampling in
         Differential Privacy", 2021, section 3).
         """
         draws = 4 * count

@@ -1,13 +1,14 @@
-"""The squared norm of each sample's gradient, layer by layer, from what went in and what came back.
+"""The squared norm of each sample's gradient, layer by layer, from the layer's input and its output's
+gradient.
 
-For a linear layer, the gradient of one sample is the outer product of its input and of the gradient of its
-output, so its norm needs no gradient at all (Goodfellow, "Efficient Per-Example Gradient Computations",
-2015). With several positions in a sample, two ways give the same number, and the cheaper one is taken: Gram
+In a linear layer, the gradient of one sample is the outer product of its input and its output's gradient, so
+its norm follows without making the gradient (Goodfellow, "Efficient Per-Example Gradient Computations",
+2015). With several positions in a sample, two methods give the same number, and the cheaper one is used: Gram
 matrices of the positions ("ghost" norms, Li et al. 2022), or the sample's gradient itself.
 
-Shapes: B samples, T positions in a sample. `inputs` is what the layer got, `back` the gradient of the sum of
-all losses with respect to what it returned. All functions return float64 tensors of shape (B,): in float32
-the square of what is below 1e-23 is 0, and with a model of such numbers nothing would be clipped.
+Shapes: B samples, T positions in a sample. `inputs` is the layer's input, `back` the gradient of the sum of
+all losses with respect to the layer's output. All functions return float64 tensors of shape (B,): in float32
+the square of a number below 1e-23 is 0, and a model of such numbers would not be clipped.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SquaredNorms = Callable[[Any, Tensor, Tensor], Tensor]
 
 _LEAST_BACK = 1e-30  # float32 keeps its 24 bits down to 1e-38
 
-# What learns from the other samples of a batch: nobody's gradient is their own there.
+# These layers compute statistics over the batch, so no sample's gradient is its own.
 _ACROSS_SAMPLES = (
     nn.modules.batchnorm._BatchNorm,
     nn.modules.instancenorm._InstanceNorm,
@@ -35,7 +36,7 @@ _ACROSS_SAMPLES = (
 
 
 def check_layers(model: nn.Module) -> None:
-    """Refuse what has no gradient of one sample alone.
+    """Refuse layers in which one sample has no gradient of its own.
 
     Raises:
         SettingError: the model has a layer of batch statistics, or one that changes its weights by itself.
@@ -52,7 +53,7 @@ def check_layers(model: nn.Module) -> None:
                 raise SettingError(
                     f"{name}: scale_grad_by_freq divides by other samples' counts; leave it out"
                 )
-            # also of a frozen one: which weights are scaled tells who was there
+            # also for a frozen layer: the scaled weights reveal which rows were in the batch
             if layer.max_norm is not None:
                 raise SettingError(f"{name}: max_norm changes weights while they are used; leave it out")
             if layer.sparse and layer.weight.requires_grad:
@@ -63,35 +64,35 @@ def check_layers(model: nn.Module) -> None:
 
 
 def trainable(layer: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that the layer itself holds and that are to be learnt, by name."""
+    """Return the layer's own parameters that require a gradient, by name; not those of its children."""
     return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad}
 
 
 class LayerGradients:
     """Each sample's gradient of one call of a layer: the norms, and the weighted sum.
 
-    Both are of the same gradients: those of a layer that has a rule follow from what went in and came back,
-    all others are made, once.
+    A layer with a rule needs only its input and `back`. For any other layer the samples' gradients are made
+    once, and used for both.
     """
 
     def __init__(self, layer: nn.Module, inputs: Tensor, back: Tensor) -> None:
-        """Raises SettingError where torch.func makes no gradient of each sample."""
+        """Raises SettingError if torch.func cannot make the samples' gradients."""
         self._layer, self._inputs, self._back = layer, inputs, back
         self._rule = _rule_of(layer)
         self._each = {} if self._rule else sample_gradients(layer, inputs, back)
 
     def squared_norms(self) -> Tensor:
-        """Over all trainable parameters of the layer."""
+        """Return the squared norms over all trainable parameters of the layer."""
         if self._rule is not None:
             return self._rule(self._layer, self._inputs, self._back)
         return torch.stack([_squares(gradient) for gradient in self._each.values()]).sum(0)
 
     def weighted(self, weights: Tensor, among: Tensor | slice) -> dict[str, Tensor]:
-        """The sum over the samples `among` all, each times its weight, by parameter. `weights`: float64."""
+        """Return the sum over the samples `among` all, each times its float64 weight, by parameter."""
         if self._rule is None:
             return {name: torch.tensordot(weights.to(g.dtype), g[among], 1) for name, g in self._each.items()}
         layer, inputs, back = self._layer, self._inputs[among], self._back[among]
-        # what is smaller would be rounded by much, and multiplied by inputs that may be large
+        # smaller numbers are rounded by a large factor, and may be multiplied by large inputs
         weighted = functional.hardshrink(
             back * weights.to(back.dtype).view(-1, *[1] * (back.dim() - 1)), _LEAST_BACK
         )
@@ -105,10 +106,10 @@ class LayerGradients:
 
 
 def sample_gradients(layer: nn.Module, inputs: Tensor, back: Tensor) -> dict[str, Tensor]:
-    """Each sample's gradient by itself, of shape (B, *parameter's).
+    """Return each sample's gradient, of shape (B, *parameter's).
 
     Raises:
-        SettingError: torch.func cannot make them, as where the layer draws random numbers of its own.
+        SettingError: torch.func cannot make them, for example if the layer draws random numbers.
     """
     parameters = {name: p.detach() for name, p in trainable(layer).items()}
 
@@ -119,7 +120,7 @@ def sample_gradients(layer: nn.Module, inputs: Tensor, back: Tensor) -> dict[str
 
     try:
         return dict(vmap(one)(inputs.detach(), back))
-    except Exception as error:  # it runs the layer's own code
+    except Exception as error:  # any error of the layer's own code
         raise SettingError(
             f"torch.func makes no gradient of each sample for {type(layer).__name__}, one of the model's "
             f'layers: {error}; clipping="per_sample" may take such models'
@@ -140,12 +141,14 @@ def _linear_gradients(layer: nn.Linear, inputs: Tensor, back: Tensor) -> dict[st
 
 
 def _squares(values: Tensor) -> Tensor:
-    """The sum of squares over all dimensions but the first, float64."""
+    """Return the sum of squares over all dimensions but the first, float64."""
     return values.double().square().sum(tuple(range(1, values.dim())))
 
 
 def _norms(values: Tensor) -> Tensor:
-    """Of the last dimension, float64. Divided by their largest, float32 is enough for the squares."""
+    """Return the norms along the last dimension, float64; scaled by the largest item, so float32 is
+    enough.
+    """
     largest = values.abs().amax(-1, keepdim=True)
     scaled = values / torch.where(largest == 0.0, 1.0, largest)
     return scaled.square().sum(-1).sqrt().double() * largest.squeeze(-1)
@@ -176,24 +179,23 @@ def _none(back: Tensor) -> Tensor:
     return torch.zeros(len(back), dtype=torch.float64, device=back.device)
 
 
-# Where a sample's positions cancel each other, rounding errors are left of them, in its norm and in the sum
-# over all samples: 2^-24 of each term. So that these stay below the clipping norm, no norm is taken to be
-# below this part of its terms' norms. Other models do not notice: 10,000 terms at random angles add up to a
-# 100th of their norms.
+# If a sample's positions cancel each other, rounding errors of 2^-24 of each term remain, in its norm and in
+# the sum over all samples. To keep these below the clipping norm, a norm counts as at least this part of the
+# sum of its terms' norms. Other models are not affected: 10,000 terms at random angles sum to a 100th of it.
 _LEAST_OF_TERMS = 2.0**-10
-# Beyond this a sample counts as not finite: what float32 takes for 0 beside the largest position would count.
+# Beyond this a sample counts as not finite: items that float32 rounds to 0 next to the largest would matter.
 _MOST_SCALES = 1e20
 
 
 def _sums(values: Tensor) -> Tensor:
-    """The squared norms of the sums over all positions. `values`: (B, *, n)."""
+    """Return the squared norms of the sums over all positions. `values`: (B, *, n)."""
     values = values.reshape(len(values), -1, values.shape[-1])
     terms = _norms(values).sum(1)
     return torch.maximum(_squares(values.sum(1)), (_LEAST_OF_TERMS * terms).square())
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:
-    """The squared Frobenius norms of left^T right, sample by sample: (B, T, in) and (B, T, out)."""
+    """Return the squared Frobenius norms of left^T right by sample: (B, T, in) and (B, T, out)."""
     positions, size = left.shape[1], left.shape[2] * right.shape[2]
     left_norms, right_norms = _norms(left), _norms(right)
     scales = left_norms.amax(1) * right_norms.amax(1)
@@ -205,11 +207,11 @@ def _products(left: Tensor, right: Tensor) -> Tensor:
         found = _squares(left.transpose(1, 2) @ right)
     terms = (left_norms * right_norms).sum(1)
     found = torch.maximum(found, (_LEAST_OF_TERMS * terms).square())
-    return torch.where(scales <= _MOST_SCALES, found, torch.inf)  # also for what is no number
+    return torch.where(scales <= _MOST_SCALES, found, torch.inf)  # also if it is NaN
 
 
 def _scaled(values: Tensor, norms: Tensor) -> Tensor:
-    """Each sample divided by the largest norm of its positions."""
+    """Divide each sample by the largest norm of its positions."""
     largest = norms.amax(1).to(values.dtype)
     return values / torch.where(largest > 0.0, largest, 1.0).view(-1, 1, 1)
 
@@ -252,7 +254,7 @@ def _group_norm(layer: nn.GroupNorm, inputs: Tensor, back: Tensor) -> Tensor:
 
 
 def _scale_and_shift(layer: nn.Module, normal: Tensor, back: Tensor, first: int) -> Tensor:
-    """For weight and bias that lie along the dimensions from `first` on."""
+    """Compute the norms for a weight and a bias along the dimensions from `first` on."""
     parameters = trainable(layer)
     total = _none(back)
     for name, values in (("weight", back * normal), ("bias", back)):
@@ -271,20 +273,20 @@ _RULES: dict[type[nn.Module], SquaredNorms] = {
 
 
 def _rule_of(layer: nn.Module) -> SquaredNorms | None:
-    """None: each sample's gradient has to be made."""
+    """Return the layer's rule; None if each sample's gradient has to be made."""
     if isinstance(layer, nn.Conv2d) and (layer.padding_mode != "zeros" or isinstance(layer.padding, str)):
         return None
     return _RULES.get(type(layer)) if _is_as_made(layer) else None
 
 
 def _is_as_made(layer: nn.Module) -> bool:
-    """Whether it computes what its class does, of a weight and a bias of its own.
+    """Return True if the layer computes what its class does, from a weight and a bias of its own.
 
     `torch.nn.utils.weight_norm`, `prune` and `spectral_norm` keep the class, but give the layer other
-    parameters and a hook that makes its weight of them.
+    parameters and a hook that computes its weight from them.
     """
     own = [p for p in layer._parameters.values() if p is not None]
-    replaced = vars(layer).keys() & {*dir(type(layer)), *layer._parameters}  # such as another forward
+    replaced = vars(layer).keys() & {*dir(type(layer)), *layer._parameters}  # for example a replaced forward
     hooks = (
         layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
     )

@@ -1,4 +1,4 @@
-"""Members that are ranks of torch.distributed: their sums go the way of DDP's gradients."""
+"""Members that are ranks of torch.distributed: their sums use the same process group as DDP's gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Ranks:
-    """A process group of torch's, of any backend for the CPU, as what `DpSgd` adds up with."""
+    """A process group of torch.distributed, with any backend for the CPU, as the `Adder` of `DpSgd`."""
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self._group = group
@@ -24,7 +24,7 @@ class Ranks:
         return dist.get_world_size(self._group)
 
     def all_reduce(self, value: Callable[[int, int], Floats] | Floats, /, **secure: Any) -> Floats:
-        """The sum over all ranks, which is not secure. Raises what torch does where one is lost."""
+        """Return the sum over all ranks, which is not secure. Raises torch's error if a rank is lost."""
         assert not secure
         rank = dist.get_rank(self._group)
         total = torch.from_numpy(np.array(value(rank, self.size) if callable(value) else value))

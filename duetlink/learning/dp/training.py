@@ -1,4 +1,4 @@
-"""A private training: batches by chance, clipped sums, noise, and the account of it."""
+"""A private training: Poisson samples as batches, clipped sums, noise, and the account."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ TRUSTS = ("leader", "secure_sum", "none")
 
 Share = Callable[[int, int], npt.NDArray[np.float64]]
 
-# Steps in a standard deviation of the noise, as a power of 2: a sum of 2^29 of them is exact in float64.
+# A standard deviation of the noise is 2^24 to 2^25 steps; sums up to 2^28 of it are exact in float64.
 _NOISE_BITS = 24
 
-# How many rows a member can have in a batch, as a multiple of the declared size of all members' batch. So
-# generous a range costs nothing in 64 bits, whose steps the noise decides.
+# A member can have this multiple of the declared batch in one batch. Such a wide range costs nothing in 64
+# bits, since the noise decides the size of a step.
 _MOST_BATCHES = 1000
 
 
 class Adder(Protocol):
-    """What a training among several needs: the sum over all members. A `duetlink.group` is one."""
+    """The sum over all members, as a training in a group needs it. A `duetlink.group` is one."""
 
     @property
     def size(self) -> int: ...
@@ -57,20 +57,24 @@ class Adder(Protocol):
         noise: float = 0.0,
         colluding: int | None = None,
     ) -> Any:
-        """The sum of what each member gives, of one shape and dtype. A function is called with (rank, size)
-        once it is settled who takes part, since the share of the noise depends on that.
+        """Return the sum of the members' values, of one shape and dtype.
 
-        With `secure`, members see nothing but the sum, to which they have added discrete Gaussian noise of
-        that standard deviation, `colluding` of them not counted; no number is beyond `limit`.
+        A function as `value` is called with (rank, size) when the members of the sum are known, since the
+        share of the noise depends on them.
+
+        With `secure`, members see only the sum. They have added discrete Gaussian noise to it, with a
+        standard deviation of `noise` even without the shares of `colluding` members. No number may be beyond
+        `limit`.
         """
 
 
 @contextlib.contextmanager
 def _own_chance() -> Iterator[None]:
-    """Within, torch draws numbers that nobody can foretell, as for a dropout; then it goes on as before.
+    """Let torch draw unpredictable numbers, for example for a dropout; its own random state continues
+    afterwards.
 
-    A sample's dropout follows from its place in the batch. If it were known beforehand, one row more would
-    change the gradients of all rows behind it in a way that is known.
+    A sample's dropout depends on its position in the batch. If it were predictable, one more row would change
+    the gradients of all rows after it in a known way.
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(secrets.randbits(64))
@@ -78,20 +82,20 @@ def _own_chance() -> Iterator[None]:
 
 
 class DpSgd:
-    """Trains `model` so that what it has learnt tells little of any one row.
+    """Trains `model` with differential privacy: the weights reveal little about any single row.
 
     Each step draws a Poisson sample of the rows, clips every sample's gradient to a norm of `clip`, adds
     Gaussian noise with a standard deviation of `noise * clip` to each coordinate of the sum, divides by
-    `batch`, and lets the optimizer step with that (Abadi et al., "Deep Learning with Differential Privacy",
-    2016). A batch that happens to be empty is a step as well, of noise alone.
+    `batch`, and gives the result to the optimizer (Abadi et al., "Deep Learning with Differential Privacy",
+    2016). An empty batch is a step as well, of noise alone.
 
-    `rows` and `batch` are declared, not counted: the true number of rows is private where neighbouring tables
-    differ by one row. Their ratio is the probability of a row to be in a batch; the divisor is `batch`, a
-    constant that was there before the data. Dividing by the realised batch, or by the rate times the true
+    `rows` and `batch` are declared, not counted: the true number of rows is private if neighbouring tables
+    differ by one row. Their ratio is the probability that a row is in a batch. The divisor is `batch`, a
+    constant that does not depend on the data. Dividing by the realised batch, or by the rate times the true
     number of rows, would leak more than the account says.
 
-    What the training promises holds for the parameters only. A loss that is printed, or an accuracy on the
-    same rows, is a release of its own.
+    The promise covers only the parameters. A loss that is printed, or an accuracy on the same rows, is
+    another release.
     """
 
     def __init__(
@@ -110,7 +114,8 @@ class DpSgd:
         colluding: int | None = None,
         budget: tuple[float, float] | None = None,
     ) -> None:
-        """
+        """Check the model, and start an account.
+
         Args:
             model: its parameters that require a gradient are trained. Layers of batch statistics are refused.
             optimizer: of the same parameters; any of torch's.
@@ -122,21 +127,21 @@ class DpSgd:
             noise: standard deviation of the noise on the sum, in units of `clip`. 0 is training without
                 privacy, whose epsilon is infinite.
             clipping: "bookkeeping" never makes a sample's gradient; "per_sample" makes each with torch.func,
-                for any model; "opacus" takes Opacus' hooks. All three give the same sum.
-            group: whose members train one model together, each on rows of its own. Every member makes the
-                same calls with the same settings; only sums over all members are used. Or a process group of
+                for any model; "opacus" uses the hooks of Opacus. All three give the same sum.
+            group: its members train one model together, each on its own rows. Every member makes the same
+                calls with the same settings; only sums over all members are used. Or a process group of
                 torch.distributed, such as `torch.distributed.group.WORLD`.
-            trust: who may see what. "secure_sum": members see nothing but the sum over all of them, so each
-                adds a share of the noise; of three members or more. "leader": rank 0 adds all of it, and
-                members see each other's sums without. "none": each adds all of it to what it gives away, so
-                the sum has more noise than the account needs.
-            colluding: how many members may put together what they have and take their own shares of the
-                noise off the sum, with "secure_sum"; 1 unless it is given.
-            budget: (epsilon, delta) that the training may cost, by the epsilon that `epsilon` tells by
-                default; a step that would pass it is refused.
+            trust: who may see what. "secure_sum": members see only the sum over all of them, so each adds a
+                share of the noise; for three members or more. "leader": rank 0 adds all of it, and members
+                see each other's sums without noise. "none": each adds all of it to its own sum, so the total
+                has more noise than the account needs.
+            colluding: the number of members that may share what they know, and subtract their shares of the
+                noise from the sum, with "secure_sum"; by default 1.
+            budget: (epsilon, delta) that the training may cost, by the default of `epsilon`; a step beyond it
+                is refused.
 
         Raises:
-            SettingError: a value that cannot be, or a model whose samples cannot be told apart.
+            SettingError: a value is out of range, or the model mixes samples.
             MissingLibrary: clipping="opacus" without Opacus.
         """
         if not 1 <= batch <= rows < math.inf:
@@ -202,7 +207,7 @@ class DpSgd:
         meter.add(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Raises SettingError: the steps of a copy would be counted nowhere."""
+        """Raises SettingError: the steps of a copy would not be counted."""
         raise SettingError(
             "a private training is not copied or pickled: make another DpSgd, whose steps count"
         )
@@ -217,25 +222,26 @@ class DpSgd:
 
     @property
     def against(self) -> str:
-        """Against whom the account is unless it is asked for another: "members", or "everybody else" where
-        trust="leader" says that members may see sums without noise.
+        """The observer that the account is about by default: "members", or "everybody else".
+
+        It is "everybody else" with trust="leader", where members see sums without noise.
         """
         return "everybody else" if self._trust == "leader" else "members"
 
     @property
     def spending(self) -> Spending:
-        """What the steps so far have cost, all members' rows included, against whom `against` says."""
+        """The cost of the steps so far, for the rows of all members, against the observer in `against`."""
         return self._spent(self.against)
 
     def epsilon(self, delta: float, accountant: str = "pld", *, against: str | None = None) -> float:
-        """What the steps so far have cost, see `Spending.epsilon`.
+        """Return the epsilon of the steps so far; see `Spending.epsilon`.
 
         Args:
             delta: between 0 and 1, well below 1 over the rows.
             accountant: "pld" or "rdp".
-            against: "members" of the group, as many as `colluding` together and one at least, who know their
-                own part of the noise; or "everybody else", who sees the model alone. With trust="leader" it
-                is infinite against members. By default as `against` says. Alone there is no difference.
+            against: "members" of the group (`colluding` of them together, at least one), which know their own
+                part of the noise; or "everybody else", who sees only the model. With trust="leader" it is
+                infinite against members. By default `against`. Without a group both are equal.
 
         Raises:
             SettingError: there is no such delta, accountant, or `against`.
@@ -249,26 +255,29 @@ class DpSgd:
         return Spending(self._rate, self._noise * self._unknown[against], self._steps)
 
     def _most_steps(self) -> float:
-        """All that the budget allows, were they made with the noise that the account is of."""
+        """Return the number of steps that the budget allows at the account's noise; infinite without a
+        budget.
+        """
         return (
             math.inf if self._budget is None else most_steps(*self._budget, self._rate, self.spending.noise)
         )
 
     def _note_members(self, count: int) -> None:
-        """Of all numbers of members that there were, the account is of the one with the least noise."""
-        if self._trust == "secure_sum":  # of fewer none is made
+        """Lower the account's noise if a sum of `count` members has less than all sums before."""
+        if self._trust == "secure_sum":  # smaller secure sums are refused
             count = max(count, LEAST_MEMBERS, self._colluding + 1)
         for against, least in self._unknown.items():
             found = unknown_noise(against, self._trust, count, self._colluding)
             self._unknown[against] = min(least, found)
 
     def batches(self, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-        """One epoch of `rows / batch` batches from this member's tensors, whose first dimension counts rows.
+        """Yield one epoch of `rows / batch` batches from this member's tensors, whose first dimension counts
+        rows.
 
-        A batch may be empty: it is a step all the same, or else what is trained would tell that it was.
+        Pass an empty batch to `step` as well: skipping it would reveal that it was empty.
 
         Raises:
-            SettingError: the tensors have different numbers of rows, or are none.
+            SettingError: an argument is not a tensor, or the tensors have different numbers of rows.
         """
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
@@ -282,13 +291,13 @@ class DpSgd:
             yield tuple(tensor[drawn] for tensor in tensors)
 
     def step(self, *batch: Tensor) -> None:
-        """Learn from one batch: the model's inputs, and last the targets.
+        """Train on one batch of `batches`: the model's inputs, and last the targets.
 
         Raises:
-            SettingError: the loss gives other than one number for each sample, or the model mixes them.
-            BudgetExceeded: the step would cost more than the budget; nothing was learnt.
-            PeerLost: a member is gone; nothing was learnt in this step, and it was counted.
-            OperationMismatch: another member trains with other settings; nothing was learnt, at any.
+            SettingError: the loss does not give one number for each sample, or the model mixes samples.
+            BudgetExceeded: the step would cost more than the budget; the model is unchanged.
+            PeerLost: a member is gone; the model is unchanged, and the step was counted.
+            OperationMismatch: another member trains with other settings; no member's model has changed.
         """
         if self._steps >= self._most_steps():
             raise BudgetExceeded(
@@ -299,7 +308,7 @@ class DpSgd:
         if not inputs:
             raise SettingError("a batch has one tensor: it has the model's inputs, and last the targets")
         self._check_optimizer()
-        self._steps += 1  # before anything is released: a step that fails half-way has cost what it costs
+        self._steps += 1  # before anything is released: a step that fails half-way has its full cost
         clipping = self._clipping
         with _own_chance():
             gradients = clipping.of((tuple(inputs), targets)) if len(targets) else clipping.zeros()
@@ -328,8 +337,9 @@ class DpSgd:
         self._optimizer.zero_grad(set_to_none=True)
 
     def _check_optimizer(self) -> None:
-        """Raise SettingError where the optimizer holds what is not clipped: a gradient of it would be of rows
-        as they are, and what it becomes would change the gradients of all others.
+        """Raise SettingError if the optimizer holds parameters that are not clipped.
+
+        Their gradients would come from raw rows, and their new values would change all other gradients.
         """
         trained = {id(p) for p in self._clipping.parameters.values()}
         held = [p for settings in self._optimizer.param_groups for p in settings["params"]]
@@ -344,7 +354,8 @@ class DpSgd:
         """Make `epochs` epochs of steps on this member's rows: the model's inputs, and last the targets.
 
         Raises:
-            SettingError: there is no such number of epochs, or as `batches` and `step`, as all errors.
+            SettingError: epochs is not a whole number from 1 on, or as `batches` and `step`, like all other
+                errors.
         """
         if not (isinstance(epochs, int) and epochs >= 1):
             raise SettingError(f"epochs is {epochs!r}: it is a whole number from 1 on")
@@ -353,11 +364,11 @@ class DpSgd:
                 self.step(*batch)
 
     def as_function(self, epochs: int) -> tuple[str, Tensor]:
-        """This training as the text of a function `train(x, y, weights)`, and its weights: for
+        """Return this training as the text of a function `train(x, y, weights)`, and its weights: for
         `duet.remote`.
 
         Raises:
-            SettingError: a part of it cannot be written down; the message says which.
+            SettingError: a part of it cannot be written down; the message names it.
         """
         if self._group is not None:
             raise SettingError("a training with a group is at its members; send one without")
@@ -371,12 +382,12 @@ class DpSgd:
         return as_text(self._clipping.model, self._optimizer, self._clipping.loss, numbers, epochs)
 
     def _secure_sum(self, group: Adder, mine: Tensor) -> Tensor:
-        """The sum over all members with noise, of which nobody sees a part.
+        """Return the noisy sum over all members; no member sees a part of it.
 
-        Each coordinate of a member's sum is rounded to a step, so that one row more or less may move it by a
-        step more than its gradient: the norm grows by up to the root of their number, in steps, and the noise
-        with it. A step is coarsest where a single member adds all of the noise; the noise that comes on top
-        may double it.
+        Each coordinate of a member's sum is rounded to a step, so one row may move it by one step more than
+        its gradient does: the norm grows by up to the root of the number of coordinates, in steps, and the
+        noise with it. A step is coarsest when a single member adds all of the noise; the added noise may
+        double it.
         """
         limit = self._clip * self._batch * _MOST_BATCHES
         noise = self._noise * self._clip
@@ -388,26 +399,28 @@ class DpSgd:
             found = group.all_reduce(
                 mine.double().numpy(), secure=True, limit=limit, noise=noise, colluding=self._colluding
             )
-        finally:  # it is tried again where a member was lost, and the others may have it where this one fails
+        finally:  # after a loss it is retried; the others may have the sum although this member failed
             self._note_members(group.size)
         return torch.from_numpy(np.array(found)).to(mine.dtype)
 
     def _noised(self, total: Tensor, *place: int) -> Tensor:
-        """A member's sum with its share of the noise, float64; not for a secure sum. `place`: rank and size.
+        """Return a member's sum with its share of the noise, float64; not for a secure sum. `place`: rank and
+        size.
 
-        Both are rounded to whole steps before they are added, which is exact: the last bits of other floating
-        point numbers would tell which sum the noise was added to.
+        Both are rounded to whole steps before they are added, which is exact: the last bits of unrounded
+        numbers would reveal which sum the noise was added to.
         """
         step = self._noise_step
         noise = self._own_noise(len(total), *place)
         return torch.round(total.double() / step) * step + noise if step else total + noise
 
     def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
-        """The share of a member of that rank in a sum of so many, in whole steps, float64.
+        """Return this member's share of the noise, in whole steps, float64; zeros if the leader adds all of
+        it.
 
-        Rounding moves each coordinate of a sum by a step at most, so that one row may change the norm by the
-        root of their number more, in steps. The noise grows with it: for a million coordinates and a noise of
-        1 by 0.006 %.
+        Rounding moves each coordinate of a sum by at most one step, so one row may change the norm by the
+        root of the number of coordinates more, in steps. The noise grows with it: for a million coordinates
+        and a noise of 1 by 0.006 %.
         """
         step = self._noise_step
         if not step or (self._group is not None and self._trust == "leader" and rank != 0):
@@ -417,13 +430,13 @@ class DpSgd:
 
     @property
     def _noise_step(self) -> float:
-        """What noise and sums are rounded to; 0 without noise."""
+        """The step to which noise and sums are rounded; 0 without noise."""
         scale = self._noise * self._clip
         return 2.0 ** (math.floor(math.log2(scale)) - _NOISE_BITS) if scale else 0.0
 
 
 def _adder(group: Adder | ProcessGroup | None, trust: str) -> Adder | None:
-    """What adds up. Raises SettingError for a secure sum of torch's ranks."""
+    """Return the object that sums over the members. Raises SettingError for a secure sum of torch's ranks."""
     if not (torch.distributed.is_available() and isinstance(group, torch.distributed.ProcessGroup)):
         return cast("Adder | None", group)
     if trust == "secure_sum":
@@ -436,16 +449,18 @@ def _adder(group: Adder | ProcessGroup | None, trust: str) -> Adder | None:
 
 
 def _said(settings: tuple[object, ...]) -> npt.NDArray[np.float64]:
-    """What goes beside a sum so that all members see whether they have the same settings: 1, and a number of
-    20 bits made of these, and its square. All are exact in float64, also of a thousand members.
+    """Return three numbers whose sums show whether all members have the same settings: 1, h and h squared.
+
+    h is a 20-bit hash of the settings. The sums are exact in float64 for up to a thousand members.
     """
     digest = int.from_bytes(hashlib.sha256(repr(settings).encode()).digest()[:4], "big") >> 12
     return np.array([1.0, digest, digest**2], np.float64)
 
 
 def _check_alike(sums: npt.NDArray[np.float64]) -> None:
-    """Raises OperationMismatch unless all have said the same number: by Cauchy and Schwarz, exactly then the
-    square of the sum is the number of members times the sum of squares.
+    """Raise OperationMismatch unless all members have the same h.
+
+    By Cauchy and Schwarz, they have exactly if (sum of h)² equals the number of members times the sum of h².
     """
     members, total, squares = map(int, sums)
     if total * total != members * squares:
