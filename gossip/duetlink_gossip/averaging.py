@@ -1,17 +1,18 @@
-"""Two ways to average with what has arrived, coordinate by coordinate, chunk by chunk.
+"""Two ways to average the chunks that have arrived, coordinate by coordinate.
 
-**Fallback.** What is missing of a neighbour is taken to be as one's own: x_i += Σ_j w_ij m_j (x_j - x_i),
-where m_j says which chunks of j arrived. Each result is a weighted mean, whatever was lost. The mean over all
-members drifts, though, where i heard j and j did not hear i. Each chunk carries a probe beside its
-parameters, which begins as the sender's rank and is averaged as they are: how far it is from the mean of all
-ranks, when the members agree, is the drift, in units of how far the members were apart.
+**Fallback.** A missing chunk of a neighbour is replaced by this member's own: x_i += Σ_j w_ij m_j (x_j -
+x_i), where m_j is 1 for chunks of j that have arrived. Each result is a weighted mean, whatever was lost. But
+the mean over all members drifts where i received from j and j did not receive from i. To measure this, each
+chunk carries a probe, a number that begins as the sender's rank and is averaged like the parameters. When the
+members agree, its distance from the mean of all ranks is the drift, in units of how far the members were
+apart.
 
 **Push-sum** (Kempe, Dobra and Gehrke 2003; with stochastic gradients, Assran et al. 2019) keeps the mean.
 Each chunk has a mass, which is given away in the same shares as the values; values divided by mass are the
-model. What is lost on the way would be lost for good, so a datagram has the sum of all that was ever given to
-this neighbour, and the next one to arrive makes good for those that did not (Hadjicostis, Vaidya and
-Domínguez-García 2016). These sums are integers modulo 2^32 of a fixed unit: they neither grow nor round, and
-the difference of two is exact as long as what is under way is below 8192.
+model. A lost datagram must not lose mass for good. So each datagram carries the sum of everything that was
+ever given to this neighbour, and the next one to arrive includes what earlier ones would have brought
+(Hadjicostis, Vaidya and Domínguez-García 2016). These sums are integers modulo 2^32 of a fixed unit: they
+neither grow nor round, and the difference of two is exact as long as less than 8192 is in flight.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from duetlink_gossip.chunks import Encoded, Floats, decode, encode, item_bytes
 
 Masses = npt.NDArray[np.uint32]
 
-_VALUE = 1 << 18  # integers in 1.0: range 8192, resolution 4e-6
-_MASS = 1 << 24  # range 128, of members at most as many
-_MOST_GIVEN = 64.0  # at once: 128 lost in a row are made good
-_PROBE_ROUNDS = 100  # a probe that all agree on shows no further drift
+_VALUE = 1 << 18  # the integer of 1.0: range 8192, resolution 4e-6
+_MASS = 1 << 24  # range 128: the mass of at most that many members
+_MOST_GIVEN = 64.0  # the most given at once: 128 lost in a row are made up for
+_PROBE_ROUNDS = 100  # probes start again, since one that all agree on shows no further drift
 
 
 @dataclass(slots=True)
@@ -44,36 +45,38 @@ class Heard:
 
 
 class Averaging(Protocol):
-    """What a node asks of a way to average. Chunks are of shape (chunks, length)."""
+    """The interface of a way to average. Chunks are of shape (chunks, length)."""
 
-    precision: str  # how values travel
-    item_bytes: int  # of one of them
-    dtype: npt.DTypeLike  # of values that have arrived
+    precision: str  # the type of a value in a datagram
+    item_bytes: int  # the size of a value in a datagram
+    dtype: npt.DTypeLike  # the type of decoded values
 
     def give(
         self, chunks: Floats, weights: Mapping[int, float], round_: int, rng: np.random.Generator
     ) -> Mapping[int, Encoded]:
-        """What goes to each neighbour in this round. Raises UnsupportedValue for what cannot travel."""
+        """Encode the chunks for each neighbour in this round. Raises UnsupportedValue for values out of
+        range.
+        """
 
     def decode(self, body: memoryview, scale: float, length: int) -> npt.NDArray[Any]:
-        """One chunk's values. Raises RemoteProtocolError."""
+        """Decode one chunk's values. Raises RemoteProtocolError."""
 
     def combine(self, weights: Mapping[int, float], heard: Mapping[int, Heard]) -> Floats:
-        """The chunks of `give`, averaged with what has arrived."""
+        """Average the chunks of `give` with those that have arrived."""
 
     @property
     def drift(self) -> float | None:
-        """How far the mean over all members seems to have moved; None where it cannot."""
+        """The estimated movement of the mean over all members; None if it cannot move."""
 
     def state(self) -> dict[str, Any]:
-        """What has to be kept for a resume: arrays and numbers by name."""
+        """Return the state for a resume: arrays and numbers by name."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from a state that `state` returned."""
 
 
 class Fallback:
-    """What is missing of a neighbour is taken to be as one's own."""
+    """Replaces missing chunks of a neighbour by this member's own."""
 
     dtype: npt.DTypeLike = np.float32
 
@@ -104,7 +107,7 @@ class Fallback:
                 have = heard[of].have
                 mixed[have] += np.float32(weight) * (heard[of].values[have] - self._chunks[have])
                 told = heard[of].masses.view(np.float32)[have]
-                # of a neighbour that says nonsense the probe says nothing
+                # a neighbour's nonsense must not spoil the probe
                 told = np.where(np.isfinite(told), np.clip(told, 0, self._size), self._probes[have])
                 probes[have] += np.float32(weight) * (told - self._probes[have])
         self._probes = probes
@@ -125,7 +128,7 @@ class Fallback:
 
 
 class PushSum:
-    """Masses travel with the values, and what is lost is made good by what arrives next."""
+    """Sends masses with the values; later datagrams make up for lost ones."""
 
     precision, item_bytes = "int32", 4
     dtype: npt.DTypeLike = np.uint32
@@ -134,7 +137,7 @@ class PushSum:
         self._shape = (chunks, length)
         self._mass = np.ones(chunks, np.float64)
         self._kept = np.zeros(self._shape, np.float64)
-        # all that was ever given to, and has been taken of, each neighbour; modulo 2^32
+        # everything ever given to, and taken from, each neighbour; modulo 2^32
         self._given: dict[int, tuple[npt.NDArray[np.uint32], Masses]] = {}
         self._taken: dict[int, tuple[npt.NDArray[np.uint32], Masses]] = {}
 
@@ -143,7 +146,7 @@ class PushSum:
     ) -> Mapping[int, Encoded]:
         values = chunks * self._mass[:, None]
         largest = float(np.abs(values).max())
-        # before anything is given: what was given and is not sent would be gone
+        # checked first: what is given and not sent would be lost
         if max(weights.values(), default=0.0) * largest > _MOST_GIVEN:
             raise UnsupportedValue(f"push-sum takes parameters up to {_MOST_GIVEN}, not {largest:g}")
         self._kept, kept_mass = values.copy(), self._mass.copy()
@@ -169,13 +172,13 @@ class PushSum:
         for of, arrived in heard.items():
             taken, taken_mass = self._taken.setdefault(of, self._nothing())
             have = arrived.have
-            # the difference modulo 2^32, taken for a signed number
+            # the difference modulo 2^32, as a signed number
             fresh = (arrived.values[have] - taken[have]).view(np.int32)
             fresh_mass = (arrived.masses[have] - taken_mass[have]).view(np.int32)
             taken[have], taken_mass[have] = arrived.values[have], arrived.masses[have]
             self._kept[have] += fresh / _VALUE
             self._mass[have] += fresh_mass / _MASS
-        # a liar can take mass away; a mass of nothing would make infinities of the model
+        # a dishonest member can remove mass; a mass of 0 would turn the model into infinities
         self._mass = np.maximum(self._mass, 1 / _MASS)
         return (self._kept / self._mass[:, None]).astype(np.float32)
 

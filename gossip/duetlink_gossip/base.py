@@ -1,4 +1,4 @@
-"""What every way to gossip offers to whoever carries its datagrams, and what all of them refuse."""
+"""The interface of a gossip node, and the checks that all kinds of node share."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import numpy as np
 from duetlink.errors import OperationMismatch, UnsupportedValue
 from duetlink_gossip.chunks import ChunkHead, Floats, Strides
 
-ReceivedOffer = tuple[int, bytes]  # to whom, or of whom; and the datagram
+ReceivedOffer = tuple[int, bytes]  # the receiver's or sender's rank, and the datagram
 
-_MOST_SKIPPED = 1000  # rounds at once; who says more cannot make the numbers end
+_MOST_SKIPPED = 1000  # rounds at once, so that a dishonest member cannot use up the numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """What came of one round."""
+    """The outcome of one round."""
 
     round: int
-    received: dict[int, float]  # by neighbour, the share of its chunks that are here, 0 to 1
+    received: dict[int, float]  # by neighbour, the share of its chunks that arrived, 0 to 1
     duration_s: float
-    # complete: all is there; spent: all have sent; deadline; alone: nobody was waited for; async: nobody is
+    # complete: all arrived; spent: all have sent; deadline; alone: no neighbour to wait for; async
     reason: str
     sent_bytes: int
-    late: int  # datagrams of rounds that were over
-    drift: float | None  # of the mean, see averaging.py
-    mended: int = 0  # chunks that did not arrive, and were made of parities
+    late: int  # datagrams of earlier rounds
+    drift: float | None  # of the mean; see averaging.py
+    mended: int = 0  # lost chunks that were recovered from parities
 
     @property
     def share(self) -> float:
-        """Of all neighbours' chunks, how many arrived."""
+        """The share of all neighbours' chunks that arrived, 0 to 1."""
         return sum(self.received.values()) / len(self.received) if self.received else 0.0
 
 
 class Node(Protocol):
-    """What brings one member's datagrams to a network asks of it; GossipNode says what each means."""
+    """The interface of a node for its courier; `GossipNode` documents the methods."""
 
     rank: int
     round: int
@@ -67,7 +67,7 @@ class Node(Protocol):
 
 
 def check_vector(vector: Floats, strides: Strides) -> None:
-    """Raises UnsupportedValue for a model that cannot be given to the others."""
+    """Raises UnsupportedValue if the model is not finite, or of another length than before."""
     if len(vector) != strides.count:
         raise UnsupportedValue(f"the model has {len(vector)} parameters, and had {strides.count}")
     if not np.isfinite(vector).all():
@@ -79,7 +79,7 @@ def check_vector(vector: Floats, strides: Strides) -> None:
 
 
 def check_form(of: int, head: ChunkHead, strides: Strides, form: int) -> None:
-    """Raises OperationMismatch where rank `of` mixes something else."""
+    """Raises OperationMismatch if rank `of` has a model of another shape, or other settings."""
     if head.parameters != strides.count:
         raise OperationMismatch(
             f"rank {of} mixes a model of {head.parameters} parameters, this member one of "
@@ -93,5 +93,5 @@ def check_form(of: int, head: ChunkHead, strides: Strides, form: int) -> None:
 
 
 def next_round(own: int, newest: int) -> int:
-    """After round `own`, where others have begun `newest`."""
+    """Return the round after `own`, or the newest one of the others, at most 1,000 rounds ahead."""
     return max(own + 1, min(newest, own + _MOST_SKIPPED))

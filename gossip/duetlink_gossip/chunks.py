@@ -1,22 +1,22 @@
-"""A model as datagrams of which each is usable alone: who has lost some averages the rest.
+"""A model as datagrams, each of which is usable alone: a member that has lost some averages the rest.
 
 Parameters are dealt out to the chunks like cards, so that a burst of lost datagrams takes a little of every
-layer and no layer whole. Each chunk has a scale of its own, and says of which round and which chunk it is.
+layer and no layer whole. Each chunk has its own scale, and names its round and its position.
 
-    0      kind: DATA; ASK, which asks for chunks that were lost; or PARITY, see parity.py
-    2-3    how many neighbours the sender has in this round; of fragments, to how many each goes
-    4-7    which gossip this is: who has met for it
+    0      kind: DATA; ASK, which asks for lost chunks; or PARITY, see parity.py
+    2-3    the number of the sender's neighbours in this round; of fragments, of receivers of each
+    4-7    the epoch: the gossip that this belongs to
     8-11   digest of what all members must have alike: names and shapes, graph, seed, precision
     12-19  round
-    20-23  how many parameters the model has
-    24-27  position: which chunk this is, or the parity of which group; of an ASK 0
-    28-31  scale: what an integer of 1 stands for
-    32-35  mass: see averaging.py; of fragments the datagram's number, of this round's to this receiver
+    20-23  the number of parameters of the model
+    24-27  position: of a chunk, or of the group of a parity; 0 in an ASK
+    28-31  scale: the value of an integer of 1
+    32-35  mass: see averaging.py; of fragments the datagram's number in this round to this receiver
     36-37  how many chunks of the receiver's last round arrived here, and
-    40-43  how many seconds lay between two of them: what the receiver paces itself by
-    44-    the values, or a parity; of an ASK a bit for each chunk that is wanted
+    40-43  the seconds between two of them: the receiver sets its pace by these
+    44-    the values, or a parity; in an ASK one bit for each chunk, 1 for a wanted one
 
-All big-endian, but the values, which are little-endian.
+All numbers are big-endian, except the values, which are little-endian.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from duetlink.errors import LimitExceeded, RemoteProtocolError, SettingError
 
 DATA, ASK, PARITY = 1, 2, 3
 
-Matrix = npt.NDArray[Any]  # a chunk in each row
+Matrix = npt.NDArray[Any]  # one chunk in each row
 Floats = npt.NDArray[np.float32]
 Octets = npt.NDArray[np.uint8]
 
 _HEAD = struct.Struct("!BxHIIQIIfIHxxf")
 HEAD_BYTES = _HEAD.size
 
-# bytes of a value, and the largest integer; a float needs no scale
+# dtype of a value, and the largest integer; 0 for floats, which need no scale
 _PRECISIONS: dict[str, tuple[str, int]] = {
     "float32": ("<f4", 0),
     "int16": ("<i2", 32767),
@@ -54,7 +54,7 @@ _MOST_ROUND = 1 << 62
 
 
 class ChunkHead(NamedTuple):
-    """What a datagram says of itself."""
+    """The head of a datagram."""
 
     kind: int
     degree: int
@@ -73,7 +73,7 @@ class ChunkHead(NamedTuple):
 
     @classmethod
     def from_wire(cls, payload: bytes) -> ChunkHead:
-        """Raises RemoteProtocolError where it is none."""
+        """Raises RemoteProtocolError if it is malformed."""
         if len(payload) < HEAD_BYTES:
             raise RemoteProtocolError(f"a gossip datagram of {len(payload)} bytes has no room for its head")
         head = cls(*_HEAD.unpack_from(payload))
@@ -88,9 +88,9 @@ class ChunkHead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Strides:
-    """How a vector of `count` numbers lies in `chunks` chunks: chunk c has the numbers c, c + chunks, …
+    """The layout of a vector of `count` numbers in `chunks` chunks: chunk c has the numbers c, c + chunks, …
 
-    Of some chunks the last number is padding, so that all are of one length.
+    The last number of some chunks is padding, so that all have one length.
     """
 
     count: int
@@ -98,10 +98,10 @@ class Strides:
 
     @classmethod
     def fitting(cls, count: int, mtu_bytes: int, item_bytes: int) -> Strides:
-        """As few chunks as go into datagrams of `mtu_bytes`.
+        """Return the layout with the fewest chunks that fit datagrams of `mtu_bytes`.
 
         Raises:
-            SettingError: there are no parameters, or too many for so small datagrams.
+            SettingError: there are no parameters, or too many for such small datagrams.
         """
         fits = (mtu_bytes - HEAD_BYTES) // item_bytes
         if fits < 1 or not 1 <= count <= fits * MOST_CHUNKS or count >= 1 << 32:
@@ -113,41 +113,41 @@ class Strides:
 
     @property
     def length(self) -> int:
-        """Numbers in a chunk."""
+        """The number of values in a chunk."""
         return -(-self.count // self.chunks)
 
     def deal(self, vector: Floats) -> Floats:
-        """The chunks of a vector, shape (chunks, length); a copy."""
+        """Split a vector into chunks, shape (chunks, length); a copy."""
         padded = np.zeros(self.chunks * self.length, np.float32)
         padded[: self.count] = vector
         return np.ascontiguousarray(padded.reshape(self.length, self.chunks).T)
 
     def gather(self, chunks: Floats) -> Floats:
-        """The vector of these chunks; a copy."""
+        """Join chunks into the vector; a copy."""
         return np.ascontiguousarray(chunks.T).reshape(-1)[: self.count]
 
 
 class Encoded(NamedTuple):
-    """All chunks of a model as they travel."""
+    """All chunks of a model in the form in which they are sent."""
 
     scales: list[float]
-    bodies: Octets  # a row for each
+    bodies: Octets  # a row for each chunk
     masses: list[int]
 
 
 def item_bytes(precision: str) -> int:
-    """How many bytes a value takes. Raises SettingError for a precision that is not there."""
+    """Return the size of a value in bytes. Raises SettingError for an unknown precision."""
     if precision not in _PRECISIONS:
         raise SettingError(f"precision is {precision!r}: there are {', '.join(_PRECISIONS)}")
     return np.dtype(_PRECISIONS[precision][0]).itemsize
 
 
 def encode(chunks: Floats, precision: str, rng: np.random.Generator) -> tuple[list[float], Octets]:
-    """Scales and bytes. Integers are rounded up or down by chance, so that their mean is the value."""
+    """Return scales and bytes. Integers are rounded up or down at random, so that their mean is the value."""
     dtype, most = _PRECISIONS[precision]
     if not most:
         return [1.0] * len(chunks), chunks.astype(dtype).view(np.uint8)
-    # what fits a float32 on the wire is also what is divided by
+    # divided by the float32 that is sent, not by a more exact one
     scales = (np.abs(chunks).max(axis=1) / most).astype(np.float32)
     divisors = np.where(scales > 0, scales, np.float32(1))[:, None]
     drawn = rng.random(chunks.shape, np.float32)
@@ -156,13 +156,15 @@ def encode(chunks: Floats, precision: str, rng: np.random.Generator) -> tuple[li
 
 
 def decode(body: memoryview, scale: float, length: int, precision: str) -> Floats:
-    """The values of one chunk, float32. Raises RemoteProtocolError where they are none."""
+    """Return the values of one chunk, float32. Raises RemoteProtocolError if they are malformed or not
+    finite.
+    """
     dtype, most = _PRECISIONS[precision]
     if len(body) != length * np.dtype(dtype).itemsize:
         raise RemoteProtocolError(f"a chunk of {len(body)} bytes, where {length} {precision} were due")
     values = np.frombuffer(body, dtype).astype(np.float32)
     if most:
-        with np.errstate(over="ignore"):  # what overflows is refused
+        with np.errstate(over="ignore"):  # an overflow is refused below
             values *= np.float32(scale)
     if not np.isfinite(values).all():
         raise RemoteProtocolError("a chunk has values that are not finite: NaN or infinity")
@@ -170,12 +172,12 @@ def decode(body: memoryview, scale: float, length: int, precision: str) -> Float
 
 
 def ask(head: ChunkHead, wanted: npt.NDArray[np.bool_]) -> bytes:
-    """A datagram that asks for chunks."""
+    """Make a datagram that asks for the wanted chunks."""
     return head.to_wire() + np.packbits(wanted).tobytes()
 
 
 def asked(body: memoryview, chunks: int) -> list[int]:
-    """The positions that an ASK wants. Raises RemoteProtocolError."""
+    """Return the positions that an ASK wants. Raises RemoteProtocolError."""
     if len(body) != -(-chunks // 8):
         raise LimitExceeded(f"{len(body)} bytes ask for chunks, of which there are {chunks}")
     bits = np.unpackbits(np.frombuffer(body, np.uint8))
@@ -185,5 +187,5 @@ def asked(body: memoryview, chunks: int) -> list[int]:
 
 
 def form_of(*settings: Iterable[object] | object) -> int:
-    """A digest of 32 bits of what all members must have alike."""
+    """Return a digest of 32 bits of the settings that all members must have alike."""
     return int.from_bytes(hashlib.blake2b(repr(settings).encode(), digest_size=4).digest(), "big")

@@ -1,7 +1,6 @@
-"""Brings a node and its post together: a thread that sends, receives, and ends rounds in time.
+"""Runs a node on a post: a thread that sends, receives, and ends rounds in time.
 
-It goes on between rounds: what neighbours that are ahead send is taken as it comes, and chunks that they have
-lost go to them once more.
+It also runs between rounds: it takes datagrams of neighbours that are ahead, and sends lost chunks again.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _IDLE_S = 1.0
 
 
 class Courier:
-    """One member's part in a gossip. `mix` is for one thread at a time."""
+    """Runs one member's node in a thread. Only one thread at a time may call `mix`."""
 
     def __init__(self, node: Node, post: Post) -> None:
         self.node = node
@@ -33,7 +32,7 @@ class Courier:
         self._thread.start()
 
     def mix(self, vector: Floats) -> tuple[Floats, Mixed]:
-        """One round with this model: the averaged one, and what came of it.
+        """Make one round with this model; return the averaged one, and the outcome.
 
         Raises:
             UnsupportedValue: the model is not finite, or of another length than before.
@@ -47,12 +46,12 @@ class Courier:
         return future.result()
 
     def faults(self) -> list[DuetError]:
-        """Why members were excluded, since the last call."""
+        """Return and clear the errors for which members were excluded."""
         found, self._faults = self._faults, []
         return found
 
     def close(self) -> None:
-        """End the thread, and close the post. Safe to call twice."""
+        """Stop the thread, and close the post. Safe to call twice."""
         self._closed = True
         self._post.wake()
         self._thread.join(10)

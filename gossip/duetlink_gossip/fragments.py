@@ -1,11 +1,11 @@
-"""Gossip where nobody waits: each member sends fragments of its model to random members, at its own pace.
+"""Gossip without waiting: each member sends fragments of its model to random members, at its own pace.
 
 DivShare (Biswas et al. 2025), a gossip learning (Ormándi, Hegedűs and Jelasity 2013) of fragments: after its
-local steps a member cuts its model into fragments and sends each to a few others, drawn anew. It averages
-each fragment of its own with those that have arrived since its last local steps, all with the same weight,
-and goes on at once. A fragment is a datagram here, so one that is lost is one that was not sent.
+local steps a member cuts its model into fragments and sends each to a few random others. It averages each of
+its own fragments with those that have arrived since its last local steps, all with the same weight, and
+continues at once. Here a fragment is a datagram, so a lost fragment is like one that was never sent.
 
-What is older than another from the same member counts no more, and neither does what comes twice.
+A fragment that is older than another of the same member and position is ignored, and so is a duplicate.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from duetlink_gossip.chunks import (
 )
 from duetlink_gossip.patience import Pace
 
-_STALE_ROUNDS = 100  # a fragment from so many rounds ago is of another model
-_MOST_HELD = 16  # of each fragment, however long this member takes for its local steps
+_STALE_ROUNDS = 100  # a fragment that many rounds old is of another model
+_MOST_HELD = 16  # fragments of each position, however long this member takes for its local steps
 _BURST = 16  # datagrams to one member at once
-_HOLD_S = 0.002  # where a path has no room, it may have by then
+_HOLD_S = 0.002  # a path without room is tried again after this
 _IDLE_S = 1.0
 
 
 class Fragments:
-    """What has arrived since the last local steps. Pure; fragments are rows of shape (length,), float32."""
+    """The fragments since the last local steps. Pure; fragments are rows of shape (length,), float32."""
 
     def __init__(self, chunks: int) -> None:
         self._chunks = chunks
@@ -48,7 +48,7 @@ class Fragments:
         self._newest: dict[int, npt.NDArray[np.int64]] = {}  # by sender, the round of each position; 0: none
 
     def add(self, of: int, position: int, round_: int, values: Floats) -> bool:
-        """Keep a fragment, in the place of an older one of that member. False where it is not newer."""
+        """Keep a fragment, replacing an older one of that member. Returns False if it is not newer."""
         newest = self._newest.setdefault(of, np.zeros(self._chunks, np.int64))
         if round_ <= newest[position]:
             return False
@@ -56,15 +56,15 @@ class Fragments:
         held = self._held.setdefault(position, {})
         held.pop(of, None)
         if len(held) >= _MOST_HELD:
-            del held[next(iter(held))]  # the one that came first
+            del held[next(iter(held))]  # the one that arrived first
         held[of] = values
         return True
 
     def average(self, chunks: Floats) -> tuple[Floats, dict[int, int]]:
-        """The own fragments averaged with those held, which are held no more; and how many were of whom."""
+        """Average this member's fragments with the held ones; return them and the number used by sender."""
         mixed, counts = chunks.copy(), dict[int, int]()
         for position, held in self._held.items():
-            # in float64, where float32 that are finite have a finite sum
+            # in float64, in which a sum of finite float32 is finite
             mixed[position] = np.mean([chunks[position], *held.values()], axis=0, dtype=np.float64)
             for of in held:
                 counts[of] = counts.get(of, 0) + 1
@@ -72,7 +72,7 @@ class Fragments:
         return mixed, counts
 
     def forget(self, of: int) -> None:
-        """Have nothing more of that member."""
+        """Drop everything from that member."""
         self._newest.pop(of, None)
         for held in self._held.values():
             held.pop(of, None)
@@ -81,13 +81,14 @@ class Fragments:
 def recipients(
     others: list[int], chunks: int, fanout: int, rng: np.random.Generator
 ) -> dict[int, npt.NDArray[np.int64]]:
-    """By member, the positions that go to it: each position to `fanout` members, all members equally many.
+    """Draw, for each member, the positions to send it: each position to `fanout` members, all members equally
+    many.
 
-    Their order is by chance too: what a slow path does not take in time is another part in each round.
+    The order is random too, so that what a slow path cannot take in time is another part in each round.
     """
     positions, peers = rng.permutation(chunks), rng.permutation(others)
     fanout = min(fanout, len(others))
-    # like cards, `fanout` of each position in a row, so that no member has one twice
+    # dealt like cards, `fanout` of each position in a row, so that no member gets one twice
     return {
         int(to): positions[np.arange(at, chunks * fanout, len(others)) // fanout]
         for at, to in enumerate(peers)
@@ -96,36 +97,38 @@ def recipients(
 
 @dataclass(slots=True)
 class _Outbound:
-    """What is still to be sent to one member."""
+    """The positions still to be sent to one member."""
 
     positions: deque[int]
     next_s: float
-    again: deque[tuple[int, int]] = field(default_factory=deque)  # number and position: no room for it before
+    again: deque[tuple[int, int]] = field(
+        default_factory=deque
+    )  # number and position of datagrams that had no room
     sent: int = 0
 
 
 @dataclass(slots=True)
 class _Inbound:
-    """The datagrams of one member in one of its rounds: how fast they come."""
+    """The datagrams of one member in one of its rounds: measures how fast they arrive."""
 
     round: int = 0
     count: int = 0
-    first: tuple[int, float] = (0, 0.0)  # which of them, when
+    first: tuple[int, float] = (0, 0.0)  # its number and arrival time
     last: tuple[int, float] = (0, 0.0)
-    report: tuple[int, float] = (0, 0.0)  # of the round before: how many, and seconds between two
+    report: tuple[int, float] = (0, 0.0)  # of the previous round: the count, and seconds between two
 
     def begin(self, round_: int) -> None:
         (start, start_s), (end, end_s) = self.first, self.last
-        # of a single datagram nothing follows
+        # a single datagram shows no spacing
         self.report = (self.count, (end_s - start_s) / (end - start)) if end > start else (0, 0.0)
         self.round, self.count = round_, 0
 
 
 class FragmentNode:
-    """Rank `rank` of `size`, without a socket or a clock. Not to be called from two threads at once.
+    """Rank `rank` of `size`, without socket or clock. Not to be called from two threads at once.
 
-    Its rounds are its own. They are numbered as in Lamport 1978 all the same, so that who makes few of them
-    gives fragments that count.
+    Its rounds are its own. Their numbers still follow the others' (Lamport 1978), so that the fragments of a
+    member with few rounds are not taken for old ones.
     """
 
     def __init__(
@@ -140,10 +143,10 @@ class FragmentNode:
         form: int = 0,
         seed: int | None = None,
     ) -> None:
-        """Each fragment goes to `fanout` members, or to all others where there are fewer.
+        """Each fragment goes to `fanout` members, or to all others if they are fewer.
 
         Raises:
-            SettingError: a fanout below 1, or a gossip of one.
+            SettingError: a fanout below 1, or fewer than two members.
         """
         if fanout < 1 or size < 2:
             raise SettingError(
@@ -151,12 +154,12 @@ class FragmentNode:
             )
         self.rank, self.strides, self.round = rank, strides, 0
         self.excluded: set[int] = set()
-        self._told: set[int] = set()  # of these, who was sent a last fragment
+        self._told: set[int] = set()  # those of them that were sent a last fragment
         self._size, self._precision, self._fanout = size, precision, fanout
         self._epoch, self._form = epoch, form
         self._rng = np.random.default_rng(seed)
         self._fragments = Fragments(strides.chunks)
-        self._chunks: Floats | None = None  # while a round is on
+        self._chunks: Floats | None = None  # during a round
         self._encoded = Encoded([], np.zeros((0, 0), np.uint8), [])
         self._out: dict[int, _Outbound] = {}
         self._in: dict[int, _Inbound] = {}
@@ -167,18 +170,18 @@ class FragmentNode:
 
     @property
     def active(self) -> bool:
-        """Whether `start` was called, and `finish` was not yet."""
+        """True between `start` and `finish`."""
         return self._chunks is not None
 
     def start(self, vector: Floats, now_s: float) -> None:
-        """Give this model away, and not what is left of the one before. Raises UnsupportedValue."""
+        """Begin to send this model, and drop what is unsent of the previous one. Raises UnsupportedValue."""
         check_vector(vector, self.strides)
         self.round = next_round(self.round, self._heard_round)
         self._chunks = self.strides.deal(vector)
         self._encoded = Encoded(*encode(self._chunks, self._precision, self._rng), [])
         others = [to for to in range(self._size) if to != self.rank and to not in self.excluded]
         given = recipients(others, self.strides.chunks, self._fanout, self._rng) if others else {}
-        # whoever was excluded hears one fragment, by which it knows what is amiss, and no more
+        # an excluded member is sent one last fragment, which shows it the difference
         given |= {to: np.zeros(1, np.int64) for to in self.excluded - self._told}
         self._told |= self.excluded
         before = {to: out.next_s for to, out in self._out.items()}
@@ -188,7 +191,9 @@ class FragmentNode:
         }
 
     def due(self, now_s: float) -> Iterator[ReceivedOffer]:
-        """What is to be sent by now, also between rounds. Whoever cannot send one says `held` at once."""
+        """Yield the datagrams that are due, also between rounds. If one cannot be sent, call `held`
+        at once.
+        """
         for to, out in self._out.items():
             for _ in range(_BURST):
                 if out.next_s > now_s or not (out.again or out.positions):
@@ -205,23 +210,25 @@ class FragmentNode:
                 yield to, payload
 
     def held(self, to: int, payload: bytes, now_s: float) -> None:
-        """The path to `to` had no room for the datagram that was just due: it goes again, a little later."""
+        """Put back the datagram that was just due: the path to `to` had no room. It is sent a
+        little later.
+        """
         head, out = ChunkHead.from_wire(payload), self._out[to]
         out.again.append((head.mass, head.position))
         out.next_s = now_s + _HOLD_S
         self._sent_bytes -= len(payload)
 
     def wake_s(self, now_s: float) -> float:
-        """When something is due, if nothing arrives before."""
+        """Return the time of the next datagram, if none arrives before."""
         unsent = (out.next_s for out in self._out.values() if out.again or out.positions)
         return max(now_s, min(unsent, default=now_s + _IDLE_S))
 
     def is_over(self, now_s: float) -> bool:
-        """Always: nobody is waited for."""
+        """Return True: this mode never waits."""
         return True
 
     def finish(self, now_s: float) -> tuple[Floats, Mixed]:
-        """The model averaged with what has come since the last time, and what that was."""
+        """Average the model with the fragments since the last time; return it with the outcome."""
         assert self._chunks is not None
         mixed, counts = self._fragments.average(self._chunks)
         received = {
@@ -234,18 +241,18 @@ class FragmentNode:
         return self.strides.gather(mixed), outcome
 
     def take(self, of: int, payload: bytes, now_s: float) -> None:
-        """A datagram of rank `of` has arrived.
+        """Handle a datagram of rank `of`.
 
         Raises:
-            OperationMismatch: that member mixes another model, or by other settings.
-            RemoteProtocolError: what it sent is no fragment, or is not finite.
+            OperationMismatch: that member has another model, or other settings.
+            RemoteProtocolError: it is not a fragment, or not finite.
         """
         if of in self.excluded:
             return
         try:
             head = ChunkHead.from_wire(payload)
             if head.epoch != self._epoch:
-                return  # on its way since an earlier gossip
+                return  # a late datagram of an earlier gossip
             check_form(of, head, self.strides, self._form)
             if head.kind != DATA or head.position >= self.strides.chunks or head.round < 1:
                 raise RemoteProtocolError(
@@ -264,16 +271,16 @@ class FragmentNode:
             self._late += 1
 
     def exclude(self, of: int) -> None:
-        """Have no more to do with that member."""
+        """Ignore that member from now on."""
         self.excluded.add(of)
         self._fragments.forget(of)
 
     def state(self) -> dict[str, Any]:
-        """The round. What was on its way is lost, as anything may be."""
+        """Return the round. Fragments in flight are lost, as any may be."""
         return {"round": self.round}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on after the round of `state`."""
+        """Continue after the round of `state`."""
         self.round = int(state["round"])
 
     def _data(self, to: int, number: int, position: int) -> bytes:
@@ -287,7 +294,7 @@ class FragmentNode:
             self.strides.count,
             position,
             self._encoded.scales[position],
-            number,  # in the place of a mass
+            number,  # fragments have no mass
             min(count, 0xFFFF),
             spacing_s,
         )
@@ -295,7 +302,7 @@ class FragmentNode:
         return head.to_wire() + body
 
     def _measure(self, of: int, head: ChunkHead, size_bytes: int, now_s: float) -> None:
-        """How fast that member's datagrams come, and what it says of those that go there."""
+        """Measure how fast that member's datagrams arrive, and set the pace to it by its report."""
         inbound = self._in.setdefault(of, _Inbound())
         if head.round < inbound.round:
             return

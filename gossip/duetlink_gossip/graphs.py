@@ -1,8 +1,9 @@
-"""Who is whose neighbour, and how much each counts: graphs that all members compute alike from one seed.
+"""Graphs of neighbours and their weights, which all members compute alike from one seed.
 
-Theory. In D-PSGD (Lian et al. 2017) each member averages with its neighbours only. The mean over all members
-stays what it was if the matrix of weights is doubly stochastic; Metropolis-Hastings weights are, on every
-undirected graph: w_ij = 1 / (1 + max(d_i, d_j)), and what is left for oneself (Xiao, Boyd and Lall 2005).
+Theory. In D-PSGD (Lian et al. 2017) each member averages only with its neighbours. The mean over all members
+is unchanged if the matrix of weights is doubly stochastic. Metropolis-Hastings weights are, on every
+undirected graph: w_ij = 1 / (1 + max(d_i, d_j)), with the remainder for the member itself (Xiao, Boyd and
+Lall 2005).
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ MOST_MEMBERS = 1024
 Neighbours = tuple[tuple[int, ...], ...]
 Edges = set[tuple[int, int]]
 
-# of ten swaps for each edge nothing of the first order is left (Milo et al. 2003 say a hundred is ample)
+# ten swaps for each edge remove all of the initial order (Milo et al. 2003 call a hundred ample)
 _SWAPS = 10
-_REWIRED = 0.2  # of the lattice's edges; Watts and Strogatz 1998, figure 2, has small worlds from 0.01 to 0.3
+_REWIRED = 0.2  # of the lattice's edges; Watts and Strogatz 1998, figure 2: small worlds from 0.01 to 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
     """An undirected, connected graph of `size` members; `kind` "random" is another one in each round.
 
-    - "ring": each has two neighbours;
+    - "ring": each member has two neighbours;
     - "full": all are neighbours;
     - "regular": each has `degree`, drawn by `seed`;
-    - "small-world": a ring of `degree` neighbours (even) of which a fifth leads elsewhere, drawn by `seed`;
-    - "random": regular, drawn anew for each round by `seed` and the round.
+    - "small-world": a ring of `degree` neighbours (even), a fifth of them redirected, drawn by `seed`;
+    - "random": regular, drawn for each round by `seed` and the round.
     """
 
     kind: str
@@ -61,12 +62,12 @@ class Graph:
             raise SettingError("with one neighbour each, the members are not connected: take a degree of 2")
 
     def at(self, round_: int) -> Neighbours:
-        """The neighbours of every member in that round, by rank, each in ascending order."""
+        """Return the neighbours of every member in that round, by rank, each in ascending order."""
         return _graph(self, round_ if self.kind == "random" else 0)
 
 
 def metropolis_hastings(neighbours: Neighbours, rank: int) -> dict[int, float]:
-    """How much each neighbour of `rank` counts there; what is missing to 1 is its own weight."""
+    """Return the weight of each neighbour of `rank`; the rest to 1 is the member's own weight."""
     mine = len(neighbours[rank])
     return {other: 1 / (1 + max(mine, len(neighbours[other]))) for other in neighbours[rank]}
 
@@ -91,7 +92,7 @@ def _graph(graph: Graph, round_: int) -> Neighbours:
 
 
 def _draws(name: str) -> Iterator[int]:
-    """Numbers of 64 bits that follow from the name, the same in every version of Python."""
+    """Yield 64-bit numbers that depend only on the name, the same in every version of Python."""
     counter = 0
     while True:
         block = hashlib.blake2b(f"{name} {counter}".encode()).digest()
@@ -104,7 +105,9 @@ def _edge(one: int, other: int) -> tuple[int, int]:
 
 
 def _lattice(size: int, degree: int) -> Edges:
-    """Everybody on a circle, with the nearest on both sides, and with the opposite one if `degree` is odd."""
+    """Connect each member on a circle with the nearest on both sides; if `degree` is odd, also the opposite
+    one.
+    """
     edges = {_edge(at, (at + step) % size) for at in range(size) for step in range(1, degree // 2 + 1)}
     if degree % 2:
         edges |= {_edge(at, (at + size // 2) % size) for at in range(size)}
@@ -112,7 +115,7 @@ def _lattice(size: int, degree: int) -> Edges:
 
 
 def _rewired(size: int, degree: int, draw: Iterator[int]) -> Edges:
-    """Watts and Strogatz 1998; the inner circle stays, so that it is connected."""
+    """Redirect edges as Watts and Strogatz 1998; the inner circle stays, so the graph stays connected."""
     edges = _lattice(size, degree)
     ring = _lattice(size, 2)
     for one, other in sorted(edges - ring if degree > 2 else edges):
@@ -125,7 +128,7 @@ def _rewired(size: int, degree: int, draw: Iterator[int]) -> Edges:
 
 
 def _swapped(edges: Edges, size: int, draw: Iterator[int]) -> Edges:
-    """Ends of two edges change places, again and again: degrees stay, all else is left to chance."""
+    """Swap the ends of random pairs of edges: degrees stay the same, everything else becomes random."""
     listed, swapped = sorted(edges), 0
     while True:
         for _ in range(_SWAPS * len(listed)):

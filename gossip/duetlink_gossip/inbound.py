@@ -1,4 +1,4 @@
-"""What one neighbour has sent in one round, and when."""
+"""The datagrams of one neighbour in one round, and their arrival times."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from duetlink_gossip.parity import Mending, Parity
 
 @dataclass(slots=True)
 class Inbound:
-    """Datagrams have an order, that in which they were sent: first chunks, then parities."""
+    """The datagrams of one round so far, numbered in sending order: first chunks, then parities."""
 
     round: int
     heard: Heard
     mending: Mending | None
-    count: int = 0  # chunks that are there
-    mended: int = 0  # of these, by a parity
+    count: int = 0  # chunks that have arrived or were recovered
+    mended: int = 0  # chunks that were recovered from a parity
     arrived: int = 0  # datagrams
-    first: tuple[int, float] = (0, 0.0)  # which in order, when
+    first: tuple[int, float] = (0, 0.0)  # number in sending order, and arrival time
     last: tuple[int, float] = (0, 0.0)
     asked_s: float | None = None
 
     @classmethod
     def of(cls, round_: int, strides: Strides, averaging: Averaging, parity: Parity | None) -> Self:
-        """Nothing yet."""
+        """Make an empty one."""
         heard = Heard(
             np.zeros((strides.chunks, strides.length), averaging.dtype),
             np.zeros(strides.chunks, np.uint32),
@@ -39,19 +39,19 @@ class Inbound:
 
     @property
     def spacing_s(self) -> float:
-        """Time between two datagrams that were sent one after the other."""
+        """The time between two datagrams that were sent one after the other; 0 if unknown."""
         (start, start_s), (end, end_s) = self.first, self.last
         return (end_s - start_s) / (end - start) if end > start else 0.0
 
     def timed(self, order: int, now_s: float) -> None:
-        """The datagram of this place in the order has come."""
+        """Note the arrival of the datagram with that number in sending order."""
         if not self.arrived:
             self.first = (order, now_s)
         self.arrived += 1
         self.last = max(self.last, (order, now_s))
 
     def take(self, head: ChunkHead, body: memoryview, values: npt.NDArray[Any] | None) -> bool:
-        """Keep a chunk, which has values, or a parity, which has none; False where it was there.
+        """Keep a chunk, which has values, or a parity, which has none. Returns False for a duplicate.
 
         Raises:
             RemoteProtocolError: a parity of another length than chunks have.
@@ -66,10 +66,10 @@ class Inbound:
         return True
 
     def mend(self, group: int, averaging: Averaging, length: int) -> None:
-        """Make the chunk again that is the only one missing of this group, if there is such a one.
+        """Recover the missing chunk of this group, if exactly one is missing.
 
         Raises:
-            RemoteProtocolError: what comes out cannot have been sent.
+            RemoteProtocolError: the recovered chunk is not valid.
         """
         if self.mending is None:
             return

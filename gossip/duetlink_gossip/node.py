@@ -1,12 +1,12 @@
-"""One member of a gossip, without a socket or a clock: what it sends, what it takes, when its round is over.
+"""One member of a gossip, without socket or clock: what it sends and accepts, and the end of its rounds.
 
-A round: the own model goes out in chunks, those of the neighbours come in, and what has arrived is averaged.
-It ends when every neighbour that it waits for is complete, has sent its last chunks, or is a round ahead; at
-the latest when its deadline passes, or a neighbour is two rounds ahead. Nobody is waited for who was silent
-for three rounds.
+In a round the member sends its own model in chunks, receives those of its neighbours, and averages what has
+arrived. The round ends when every neighbour that it waits for is complete, has sent its last chunks, or is a
+round ahead; at the latest when the deadline passes, or a neighbour is two rounds ahead. A neighbour that was
+silent for three rounds is not waited for.
 
-Rounds are numbered as in Lamport 1978: who hears of a later one goes on there, so that a member that was
-paused is with the others again after its next round.
+Rounds are numbered as in Lamport 1978: a member that sees a later round continues with its number, so that a
+member that was paused has caught up after its next round.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ from duetlink_gossip.parity import Parity
 from duetlink_gossip.patience import Pace, Patience
 
 _SILENT_ROUNDS = 3
-_TAIL = 16  # of so many parts of a model the last one, and 4 chunks at least
-_LINGER_S = 0.002  # what was sent before may arrive so much later, at least,
-_SLACK_SHARE = 1 / 2  # of the time between two rounds, beyond the deadline
-_LINGER_SHARE = 1 / 10  # and so much of a round: the longer it takes, the more is held up on the way
-# Where none of the last chunks has come, they may be lost or still on their way: what is left takes half as
-# long again, and a quarter of what the round has taken.
+_TAIL = 16  # the last 16th of a model's chunks, at least 4, is its tail
+_LINGER_S = 0.002  # datagrams may arrive out of order by at least this much,
+_SLACK_SHARE = 1 / 2  # added to the deadline, as a share of the time between two rounds
+_LINGER_SHARE = 1 / 10  # or by this share of a round: in longer rounds more is delayed
+# If no chunk of the tail has arrived, the rest may be lost or delayed. It is given half as long again as
+# expected, and a quarter of the round's duration so far.
 _DOUBT = 1.5
 _DOUBTFUL_SHARE = 1 / 4
 _BURST = 16  # datagrams to one neighbour at once
-_HOLD_S = 0.002  # where a path has no room, it may have by then
-_STRIDE = 7919  # a prime: another chunk is the first in each round, so that no chunk is always the last
+_HOLD_S = 0.002  # a path without room is tried again after this
+_STRIDE = 7919  # a prime: each round begins with another chunk, so that none is always the last
 
 
 @dataclass(slots=True)
 class _Outbound:
-    """What is still to be sent to one neighbour."""
+    """The chunks and parities still to be sent to one neighbour."""
 
     round: int
     encoded: Encoded
     degree: int
-    parities: Octets  # a row for each; none where there is no error correction
-    sent: int = 0  # of the chunks and parities, in order
+    parities: Octets  # a row for each parity; no rows without error correction
+    sent: int = 0  # the number of chunks and parities sent, in order
     next_s: float = 0.0
-    # positions that it has asked for; of a parity the group, counted on from the chunks
+    # positions to send again; a parity's position is its group plus the number of chunks
     again: deque[int] = field(default_factory=deque)
     has_asked: bool = False
 
@@ -86,30 +86,36 @@ class GossipNode:
         patience_s: float = 10.0,
         seed: int | None = None,
     ) -> None:
-        """`patience_s` is the most that a round may wait; with `repair` lost chunks are asked for once;
-        with `fec` a parity is sent for each `fec` chunks; `lossless` says that none are lost, however late
-        they come.
+        """Prepare the first round.
+
+        Args:
+            patience_s: the longest that a round may wait.
+            repair: ask once for lost chunks.
+            fec: send a parity for each `fec` chunks; 0: none.
+            lossless: no chunk is ever lost, however late it arrives.
         """
         self.rank, self.graph, self.strides = rank, graph, strides
         self.averaging = averaging
         self.round = 0
         self.excluded: set[int] = set()
-        self._told: set[int] = set()  # of these, who was sent a last chunk
+        self._told: set[int] = set()  # those of them that were sent a last chunk
         self._epoch, self._form, self._repair = epoch, form, repair
         self._lossless = lossless
         self._parity = Parity(strides.chunks, fec) if fec else None
         self._datagrams = strides.chunks + (self._parity.groups if self._parity else 0)
         self._patience = Patience(patience_s)
-        self._cycle_s = 0.0  # from the beginning of one round to that of the next, on average
+        self._cycle_s = 0.0  # the mean time from the start of one round to the start of the next
         self._most_s = patience_s
         self._rng = np.random.default_rng(seed)
         self._paces: dict[int, Pace] = {}
-        self._silent: dict[int, int] = {}  # for how many rounds
-        self._reports: dict[int, tuple[int, float]] = {}  # of the last round: chunks, and seconds between two
+        self._silent: dict[int, int] = {}  # by neighbour, the number of silent rounds
+        self._reports: dict[
+            int, tuple[int, float]
+        ] = {}  # of the last round: number of chunks, and seconds between two
         self._now: dict[int, Inbound] = {}
         self._ahead: dict[int, Inbound] = {}
         self._out: dict[int, _Outbound] = {}
-        self._before: dict[int, _Outbound] = {}  # of the round before, for who asks late
+        self._before: dict[int, _Outbound] = {}  # of the previous round, for late requests
         self._weights: dict[int, float] = {}
         self._active = False
         self._started_s = 0.0
@@ -118,7 +124,7 @@ class GossipNode:
 
     @property
     def active(self) -> bool:
-        """Whether a round is on."""
+        """True during a round."""
         return self._active
 
     # -- a round ---------------------------------------------------------------------------------------------
@@ -127,7 +133,7 @@ class GossipNode:
         """Begin the next round with this model.
 
         Raises:
-            UnsupportedValue: the model is not finite any more, or too large for push-sum.
+            UnsupportedValue: the model is not finite, or too large for push-sum.
         """
         check_vector(vector, self.strides)
         newest = max((inbound.round for inbound in self._ahead.values()), default=0)
@@ -138,15 +144,15 @@ class GossipNode:
             for other, weight in metropolis_hastings(neighbours, self.rank).items()
             if other not in self.excluded
         }
-        # with push-sum, what is given to somebody who is not there is given away for good; still, all are
-        # sent something, or two that were cut off would be silent to each other for ever
+        # with push-sum, mass given to an absent member is lost, so it gets a weight of 0; but all are sent
+        # something, or two members that were cut off would be silent to each other forever
         given = {to: 0.0 if self._is_silent(to) else weight for to, weight in self._weights.items()}
-        # whoever was excluded hears one chunk, by which it knows what is amiss, and no more
+        # an excluded member is sent one last chunk, which shows it the difference
         last = {to for to in neighbours[self.rank] if to in self.excluded - self._told}
         self._told |= last
         given |= dict.fromkeys(last, 0.0)
         encoded = dict(self.averaging.give(self.strides.deal(vector), given, self.round, self._rng))
-        # most ways to average give all neighbours the same
+        # `Fallback` gives all neighbours the same
         parities = {id(found): self._parities(found) for found in encoded.values()}
         self._before = self._out
         self._out = {
@@ -158,7 +164,7 @@ class GossipNode:
         self._now = {of: each for of, each in self._ahead.items() if each.round == self.round}
         self._ahead = {of: each for of, each in self._ahead.items() if each.round > self.round}
         if self._sent_bytes:
-            # not more than twice what it was: a machine that slept has not trained for so long
+            # at most doubled: a machine that slept has not trained that long
             took_s = now_s - self._started_s
             self._cycle_s = (
                 took_s
@@ -168,7 +174,7 @@ class GossipNode:
         self._active, self._started_s, self._sent_bytes = True, now_s, 0
 
     def due(self, now_s: float) -> Iterator[ReceivedOffer]:
-        """What is to be sent by now. Whoever cannot send one says `held` before taking the next."""
+        """Yield the datagrams that are due. If one cannot be sent, call `held` before taking the next."""
         if self._active and self._repair:
             yield from self._asks(now_s)
         for to, out in [*self._before.items(), *self._out.items()]:
@@ -189,7 +195,9 @@ class GossipNode:
                 yield to, payload
 
     def held(self, to: int, payload: bytes, now_s: float) -> None:
-        """The path to `to` had no room for the datagram that was just due: it goes again, a little later."""
+        """Put back the datagram that was just due: the path to `to` had no room. It is sent a
+        little later.
+        """
         head = ChunkHead.from_wire(payload)
         if head.kind == ASK:
             return
@@ -201,7 +209,7 @@ class GossipNode:
         self._sent_bytes -= len(payload)
 
     def wake_s(self, now_s: float) -> float:
-        """When something is due, or the round may be over, if nothing arrives before."""
+        """Return the time at which a datagram is due or the round may end, if none arrives before."""
         unsent = (
             out.next_s
             for out in (*self._before.values(), *self._out.values())
@@ -216,22 +224,22 @@ class GossipNode:
         return min([soonest_s, *(at_s for at_s in times if at_s > now_s)])
 
     def is_over(self, now_s: float) -> bool:
-        """Whether the round can be finished."""
+        """Return True if the round can be finished."""
         if now_s >= self._started_s + self._most_s:
             return True
-        # whoever is two rounds ahead has ended one without this member, and goes on without it
+        # a neighbour that is two rounds ahead has already ended one without this member
         if any(inbound.round > self.round + 1 for inbound in self._ahead.values()):
             return True
         unsent = [to for to, out in self._out.items() if out.sent < self._datagrams]
         if now_s >= self._deadline_s:
-            # a path that is slow gets its time; one to somebody who says nothing does not
+            # a slow path gets more time, unless the neighbour is silent
             return not any(to in self._now or to in self._ahead for to in unsent)
         return not any(to in self._waited_for() for to in unsent) and all(
             self._is_done(of, now_s) for of in self._waited_for()
         )
 
     def finish(self, now_s: float) -> tuple[Floats, Mixed]:
-        """The averaged model, shape (parameters,), and what came of the round."""
+        """Return the averaged model, shape (parameters,), and the outcome of the round."""
         waited_for = self._waited_for()
         undone = [of for of in waited_for if not self._is_done(of, now_s)]
         whole = all(of in self._now and self._is_complete(self._now[of]) for of in self._weights)
@@ -239,7 +247,7 @@ class GossipNode:
         if undone:
             self._patience.missed(duration_s)
         elif waited_for:
-            # without what it lingered at the end: that follows from this
+            # without the linger at the end, which is computed from this
             self._patience.took(max(0.0, max(self._last_s(of) for of in waited_for) - self._started_s))
         received = {
             of: self._now[of].count / self.strides.chunks if of in self._now else 0.0 for of in self._weights
@@ -268,18 +276,18 @@ class GossipNode:
     # -- what arrives ----------------------------------------------------------------------------------------
 
     def take(self, of: int, payload: bytes, now_s: float) -> None:
-        """A datagram of rank `of` has arrived.
+        """Handle a datagram of rank `of`.
 
         Raises:
-            OperationMismatch: that member mixes another model, or by other settings.
-            RemoteProtocolError: what it sent is no chunk, is not finite, or says what cannot be.
+            OperationMismatch: that member has another model, or other settings.
+            RemoteProtocolError: it is not a chunk, not finite, or contradicts the graph.
         """
         if of in self.excluded:
             return
         try:
             head = ChunkHead.from_wire(payload)
             if head.epoch != self._epoch:
-                return  # on its way since an earlier gossip
+                return  # a late datagram of an earlier gossip
             self._check(of, head)
             body = memoryview(payload)[HEAD_BYTES:]
             if head.kind == ASK:
@@ -290,7 +298,7 @@ class GossipNode:
             raise type(error)(f"rank {of} sent {error}") from None
 
     def exclude(self, of: int) -> None:
-        """Have no more to do with that member."""
+        """Ignore that member from now on."""
         self.excluded.add(of)
         for held in (self._now, self._ahead, self._weights):
             held.pop(of, None)
@@ -298,11 +306,11 @@ class GossipNode:
     # -- for a resume ----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Round and averaging between two rounds, as arrays and numbers by name."""
+        """Return the round and the state of the averaging, between two rounds, by name."""
         return {"round": self.round, **self.averaging.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on after the round of `state`."""
+        """Continue after the round of `state`."""
         self.round = int(state["round"])
         self.averaging.restore(state)
 
@@ -316,7 +324,7 @@ class GossipNode:
         return self._parity.make(encoded) if self._parity else np.zeros((0, 0), np.uint8)
 
     def _position(self, order: int) -> int:
-        """Of what is sent as number `order`: first the chunks, then the parities, counted on from them."""
+        """Return the position of the datagram with number `order`: chunks first, then parities after them."""
         return (order + self._offset) % self.strides.chunks if order < self.strides.chunks else order
 
     def _data(self, to: int, out: _Outbound, position: int) -> bytes:
@@ -358,7 +366,7 @@ class GossipNode:
         is_parity = head.kind == PARITY
         values = None if is_parity else self.averaging.decode(body, head.scale, self.strides.length)
         if head.round < self.round or (head.round == self.round and not self._active):
-            self._late += not is_parity  # where no chunk was lost, a round ends before its parities are here
+            self._late += not is_parity  # a round without loss ends before its parities arrive
             return
         slots = self._now if head.round == self.round else self._ahead
         inbound = slots.get(of)
@@ -376,7 +384,7 @@ class GossipNode:
                 inbound.mend(head.position % self._parity.groups, self.averaging, self.strides.length)
 
     def _order(self, head: ChunkHead) -> int:
-        """The inverse of `_position`."""
+        """Return the inverse of `_position`."""
         chunks = self.strides.chunks
         if head.kind == PARITY:
             return chunks + head.position
@@ -386,8 +394,8 @@ class GossipNode:
         positions = asked(body, self.strides.chunks)
         out = self._out.get(of)
         if out is None or out.round != head.round:
-            out = self._before.get(of)  # this member is in its next round already
-        # once in a round, or one small datagram would fetch a model again and again
+            out = self._before.get(of)  # this member is already in its next round
+        # once in a round; otherwise small datagrams could request a whole model many times
         if out is not None and head.round == out.round and not out.has_asked:
             out.has_asked = True
             out.again.extend(positions)
@@ -418,17 +426,17 @@ class GossipNode:
     @property
     def _deadline_s(self) -> float:
         repair_s = self._repair_s if self._repair else 0.0
-        # members that train for a second are not at one within milliseconds
+        # members that train for a second do not finish within milliseconds of each other
         slack_s = _SLACK_SHARE * self._cycle_s
         return self._started_s + self._patience.wait_s + self._linger_s + slack_s + repair_s
 
     @property
     def _repair_s(self) -> float:
-        """How long what was asked for may take."""
+        """The time allowed for chunks that were asked for."""
         return max(5 * self._linger_s, self._usual_s)
 
     def _last_s(self, of: int) -> float:
-        """When the last of what counts came from that neighbour."""
+        """Return the arrival time of the latest relevant datagram of that neighbour."""
         inbound, ahead = self._now.get(of), self._ahead.get(of)
         if inbound is not None:
             return inbound.last[1]
@@ -436,7 +444,7 @@ class GossipNode:
 
     @property
     def _usual_s(self) -> float:
-        """How long a round takes; in the first one, how long it has taken so far."""
+        """The usual duration of a round; in the first one, its duration so far."""
         mean_s = self._patience.mean_s
         if mean_s is not None:
             return mean_s
@@ -456,13 +464,13 @@ class GossipNode:
         return inbound.count == self.strides.chunks
 
     def _spent_s(self, of: int) -> float | None:
-        """From when on nothing more of this round is to be expected of this neighbour."""
+        """Return the time after which nothing more of this round is expected from this neighbour."""
         inbound, ahead = self._now.get(of), self._ahead.get(of)
         times = [] if ahead is None else [ahead.first[1] + self._linger_s]
         if inbound is not None and not self._lossless:
             order, last_s = inbound.last
             left = self._datagrams - 1 - order
-            # of a single one, at most so long can lie between two
+            # an upper bound, if only one has arrived
             single_s = max(0.0, last_s - self._started_s) / (order + 1)
             spacing_s = inbound.spacing_s if inbound.arrived > 1 else single_s
             if left < max(4, self._datagrams // _TAIL):
@@ -473,7 +481,7 @@ class GossipNode:
         return min(times, default=None)
 
     def _given_up_s(self, of: int) -> float | None:
-        """Until when what was asked for may come."""
+        """Return the time until which chunks that were asked for may arrive; None if none were."""
         inbound = self._now.get(of)
         if inbound is None or inbound.asked_s is None:
             return None

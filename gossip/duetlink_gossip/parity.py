@@ -1,16 +1,17 @@
-"""Forward error correction: for every few chunks a datagram more, from which one that was lost is made again.
+"""Forward error correction: one more datagram for every few chunks, from which one lost chunk can be
+recovered.
 
-The parity of a group is the XOR of all that its chunks' datagrams say: scale, mass and values. Whoever has it
-and all chunks of the group but one, has that one too. Chunk c is of group c modulo the number of groups, so
-that a burst of lost datagrams takes one of each of many groups.
+The parity of a group is the XOR of its chunks' scales, masses and values. A member that has the parity and
+all chunks of the group but one can compute that one. Chunk c belongs to group c modulo the number of groups,
+so that a burst of lost datagrams takes one of each of many groups.
 
-    0-3    XOR of the scales, as they travel
+    0-3    XOR of the scales, as sent
     4-7    XOR of the masses
     8-     XOR of the values' bytes
 
-Where datagrams are lost with probability p, each by itself, a chunk is missing with p (1 - (1 - p)^n) instead
-of p, where n is the number of chunks in a group. A Reed-Solomon code over many chunks would leave fewer
-missing for as many bytes; it is not used because XOR needs no library, and what is missing here costs little.
+If datagrams are lost independently with probability p, a chunk is missing with p (1 - (1 - p)^n) instead of
+p, where n is the number of chunks in a group. A Reed-Solomon code over many chunks would leave fewer missing
+for the same bytes; it is not used because XOR needs no library, and a missing chunk costs little here.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SAID_BYTES = _SAID.size
 
 
 class Mended(NamedTuple):
-    """A chunk that was made again."""
+    """A recovered chunk."""
 
     position: int
     scale: float
@@ -41,7 +42,7 @@ class Mended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """How `chunks` chunks are in groups of `every` chunks, or one fewer where they do not come out even."""
+    """The division of `chunks` chunks into groups of `every` chunks; some may have one fewer."""
 
     chunks: int
     every: int
@@ -51,7 +52,7 @@ class Parity:
         return -(-self.chunks // self.every)
 
     def make(self, encoded: Encoded) -> Octets:
-        """The parity of each group, a row for each."""
+        """Return the parity of each group, a row for each."""
         said = np.empty(self.chunks, [("scale", ">f4"), ("mass", ">u4")])
         said["scale"], said["mass"] = encoded.scales, encoded.masses
         rows = np.hstack([said.view(np.uint8).reshape(self.chunks, SAID_BYTES), encoded.bodies])
@@ -63,26 +64,26 @@ class Parity:
 
 
 class Mending:
-    """What has come of one neighbour's chunks and parities in one round."""
+    """The chunks and parities of one neighbour in one round, as far as they have arrived."""
 
     def __init__(self, parity: Parity, body_bytes: int) -> None:
         self._parity = parity
         self._fold = np.zeros((parity.groups, SAID_BYTES + body_bytes), np.uint8)
-        # how many datagrams of each group have not come, its parity among them
+        # the number of missing datagrams by group, including its parity
         sizes = np.bincount(np.arange(parity.chunks) % parity.groups)
         self._due: npt.NDArray[np.int64] = sizes + 1
         self._has_parity = np.zeros(parity.groups, np.bool_)
 
     def add_chunk(self, position: int, scale: float, mass: int, body: memoryview) -> None:
-        """A chunk that was not there has come."""
+        """Add a chunk that has arrived for the first time."""
         said = np.frombuffer(_SAID.pack(scale, mass), np.uint8)
         self._add(position % self._parity.groups, np.concatenate([said, np.frombuffer(body, np.uint8)]))
 
     def add_parity(self, group: int, body: memoryview) -> bool:
-        """A parity has come; False where it was there.
+        """Add a parity; returns False for a duplicate.
 
         Raises:
-            RemoteProtocolError: it is of another length than the chunks.
+            RemoteProtocolError: its length differs from that of the chunks.
         """
         width = self._fold.shape[1]
         if len(body) != width:
@@ -94,10 +95,10 @@ class Mending:
         return True
 
     def mend(self, group: int, have: npt.NDArray[np.bool_]) -> Mended | None:
-        """The only chunk of the group that is missing, once; None where all are there, or too few.
+        """Recover the only missing chunk of the group, once; None if none or several are missing.
 
         Raises:
-            RemoteProtocolError: what comes out cannot have been sent.
+            RemoteProtocolError: the recovered chunk is not valid.
         """
         if self._due[group] != 1 or not self._has_parity[group]:
             return None

@@ -1,4 +1,4 @@
-"""What a gossip asks of a network: datagrams to and from the other members, and nothing promised of them."""
+"""The network of a gossip: unreliable datagrams to and from the other members."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from duetlink_gossip.base import ReceivedOffer
 
 
 class Post(Protocol):
-    """One member's end. `send` and `receive` are called by one thread, `wake` and `close` by any.
+    """One member's end of the network. One thread calls `send` and `receive`; any may call `wake` and
+    `close`.
 
-    A datagram arrives at most once too often, whole or not at all, and was sent by the rank that is named.
+    A datagram arrives whole or not at all, perhaps twice, and was sent by the named rank.
     """
 
     @property
@@ -22,16 +23,18 @@ class Post(Protocol):
 
     @property
     def mtu_bytes(self) -> int:
-        """The longest datagram."""
+        """The longest datagram, in bytes."""
 
     def send(self, letters: Sequence[ReceivedOffer]) -> list[ReceivedOffer]:
-        """Send each to its rank, without waiting; returns those for which there is no room now."""
+        """Send each datagram to its rank, without waiting; returns those for which there is no room now."""
 
     def receive(self, timeout_s: float) -> list[ReceivedOffer]:
-        """What has arrived, with the rank of the sender; waits so long for the first, or for `wake`."""
+        """Return arrived datagrams with their sender's rank; waits up to `timeout_s` for the first, or for
+        `wake`.
+        """
 
     def wake(self) -> None:
-        """Have `receive` return."""
+        """Make `receive` return."""
 
     def close(self) -> None:
         """Free everything. Safe to call twice."""

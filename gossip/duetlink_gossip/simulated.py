@@ -1,7 +1,7 @@
-"""A network that is computed: gossip among nodes of one process, in time that nobody has to wait for.
+"""A simulated network: gossip among nodes of one process, in simulated time.
 
-It loses, delays and queues datagrams by chance from a seed. It is a model of a network and not one: use it to
-see what gossip does, and to test it; figures of a real network come from `make weekly SUITE=gossip`.
+It loses, delays and queues datagrams at random by a seed. It is only a model of a network: use it to study
+and test gossip; figures of a real network come from `make weekly SUITE=gossip`.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from duetlink_gossip.base import Mixed, Node
 from duetlink_gossip.chunks import Floats
 
-# A node's model at the beginning of its round, and for how many seconds it was busy; None: the node dies.
+# Returns a node's model at the start of its round, and the seconds that it trained; None: the node dies.
 Train = Callable[[int], tuple[Floats, float] | None]
-# Node, its averaged model, what came of the round, and the time.
+# Called with the node, its averaged model, the outcome of the round, and the time.
 Told = Callable[[int, Floats, Mixed, float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedNetwork:
-    """Every node has a line to all others: datagrams queue for its rate, and may be lost on their way."""
+    """A line from every node to all others: datagrams queue for its rate, and may be lost."""
 
-    loss: float = 0.0  # share of datagrams, each by itself
+    loss: float = 0.0  # the probability that a datagram is lost
     delay_s: float = 0.01  # one way
     rate_bytes_per_s: float = 1.25e6  # out of each node; 10 Mbit/s
-    queue_s: float = 0.1  # what would wait longer in front of the line is dropped
+    queue_s: float = 0.1  # a datagram that would queue longer is dropped
     seed: int = 0
 
 
@@ -39,10 +39,10 @@ def simulate(
     train: Train,
     told: Told,
 ) -> float:
-    """Let every node go on to that round; returns the time at the end, in seconds since the beginning.
+    """Run every node up to that round; returns the simulated seconds at the end.
 
-    Each node goes at its own pace: it trains, mixes, is told, and trains again, while the others' datagrams
-    arrive. `train` and `told` are called in the order of the simulated time.
+    Each node trains, mixes, reports to `told` and trains again at its own pace, while the others' datagrams
+    arrive. `train` and `told` are called in the order of simulated time.
     """
     chance = random.Random(network.seed)
     order = itertools.count()
@@ -68,7 +68,7 @@ def simulate(
         plan(now_s + busy_s, node, begin)
 
     def act(node: int) -> None:
-        """Send what is due, end the round if it is over, and look again when there may be more to do."""
+        """Send what is due, end the round if it is over, and plan the next wake-up."""
         member = nodes[node]
         for to, payload in member.due(now_s):
             starts_s = max(now_s, free_s[node])

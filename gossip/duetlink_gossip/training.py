@@ -28,7 +28,7 @@ _FORMAT = "duetlink gossip 1"
 
 
 class Meeting(Protocol):
-    """What makes a post for all its members, who call it alike. A `duetlink.group` is one."""
+    """Makes a post for all its members, which call it alike. A `duetlink.group` is one."""
 
     def post(self, over: str) -> Post: ...
 
@@ -36,10 +36,9 @@ class Meeting(Protocol):
 class Gossip:
     """Averages `model` with those of the neighbours in a graph, and never waits for a member that is gone.
 
-    D-PSGD (Lian et al. 2017): each member trains on data of its own, and calls `mix` every few steps. Its
-    model goes to its neighbours as datagrams that need not all arrive: of what is missing, one's own value
-    stands in. A round ends when the neighbours have sent, or when a deadline has passed that follows from how
-    long rounds have taken.
+    D-PSGD (Lian et al. 2017): each member trains on its own data, and calls `mix` every few steps. Its model
+    is sent to its neighbours as datagrams that may be lost: missing values are replaced by the member's own.
+    A round ends when the neighbours have sent, or at a deadline, which is estimated from earlier rounds.
 
         gossip = Gossip(model, group)
         for step, (x, y) in enumerate(batches):
@@ -48,7 +47,7 @@ class Gossip:
                 gossip.mix()
 
     All members make it with models of the same shape and the same arguments, and should begin with the same
-    parameters: `group.sync(model)`. What a model has learnt travels to neighbours, encrypted; rows do not.
+    parameters: `group.sync(model)`. Models are sent to neighbours, encrypted; rows are not sent.
     """
 
     def __init__(
@@ -67,28 +66,29 @@ class Gossip:
         fec: int = 0,
         patience_s: float = 10.0,
     ) -> None:
-        """
+        """Start a thread that exchanges datagrams with the other members.
+
         Args:
             model: its parameters and floating-point buffers are averaged, as float32.
             group: a `duetlink.group`, or a `Post`.
-            mode: "rounds", or "async": each member sends fragments of its model to `degree` members that are
-                drawn anew for each fragment, averages what has come since its last `mix`, and waits for
-                nobody. It takes no `graph`, `push_sum`, `repair` or `fec`.
+            mode: "rounds", or "async": each member sends every fragment of its model to `degree` random
+                members, averages what has come since its last `mix`, and never waits. It takes no `graph`,
+                `push_sum`, `repair` or `fec`.
             graph: "ring", "full", "regular", "small-world", or "random", which is another in each round.
             degree: neighbours of each member, where the graph takes one.
             seed: of the graph; the same at all members.
-            over: "datagrams", which may be lost, or "streams", which wait for what was lost.
-            precision: how a parameter travels: "int16" or "int8" with a scale for each chunk, rounded up or
-                down by chance, or "float32".
-            push_sum: keep the mean over all members as it is, whatever is lost. Parameters travel as 32 bits.
-            repair: ask once in each round for what was lost.
-            fec: send a datagram more for each so many, from which one of them that was lost is made again
+            over: "datagrams", which may be lost, or "streams", which retransmit lost bytes.
+            precision: the type of a parameter in a datagram: "int16" or "int8" with a scale for each chunk,
+                rounded up or down at random, or "float32".
+            push_sum: keep the mean over all members, whatever is lost. Parameters are sent as 32 bits.
+            repair: ask once in each round for lost chunks.
+            fec: send one more datagram for every `fec` datagrams, from which a lost one of them is recovered
                 (forward error correction by XOR). 0: none.
-            patience_s: the most that a round may take.
+            patience_s: the longest that a round may take.
 
         Raises:
-            SettingError: a value that cannot be, or a model without parameters.
-            UnsupportedValue: a model with complex parameters.
+            SettingError: a value is out of range, or the model has no parameters.
+            UnsupportedValue: the model has complex parameters.
         """
         if mode not in ("rounds", "async"):
             raise SettingError(f"mode is {mode!r}: there are rounds, async")
@@ -107,7 +107,7 @@ class Gossip:
         post = group.post(over) if hasattr(group, "post") else group
         try:
             count = sum(tensor.numel() for tensor in self._tensors.values())
-            room = post.mtu_bytes - (SAID_BYTES if fec else 0)  # parities are a little longer than chunks
+            room = post.mtu_bytes - (SAID_BYTES if fec else 0)  # a parity is longer than a chunk
             strides = Strides.fitting(count, room, 4 if push_sum else item_bytes(precision))
             shapes = [(name, tuple(tensor.shape)) for name, tensor in self._tensors.items()]
             epoch = getattr(post, "epoch", 0)
@@ -130,7 +130,7 @@ class Gossip:
                     strides,
                     averaging,
                     epoch=epoch,
-                    # without error correction as it was before there was any, for members of older versions
+                    # unchanged without error correction, for members of versions that have none
                     form=form_of(
                         shapes, chosen, averaging.precision, strides.chunks, *([("fec", fec)] if fec else [])
                     ),
@@ -151,12 +151,13 @@ class Gossip:
         return self._courier.node.round
 
     def mix(self) -> Mixed:
-        """One round: give the model to the neighbours, and average it with what has come of theirs.
+        """Make one round: send the model to the neighbours, and average it with those that arrive.
 
         Raises:
-            OperationMismatch: a neighbour mixes another model, or by other settings. It is left out from now
-                on, the round was made with the others, and the next call goes on.
-            RemoteProtocolError: the same, where a neighbour sent what is not finite, or broke the protocol.
+            OperationMismatch: a neighbour has another model, or other settings. It is excluded from now on;
+                the round was made with the others, and the next call continues.
+            RemoteProtocolError: the same, if a neighbour sent values that are not finite, or broke the
+                protocol.
             UnsupportedValue: this model is not finite; nothing was sent.
             LinkClosed: the gossip is closed.
         """
@@ -168,19 +169,21 @@ class Gossip:
         return mixed
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this member is, for `load_state_dict`: tensors, numbers and texts. Between two rounds."""
+        """Return this member's state for `load_state_dict`: tensors, numbers and texts. Call it between
+        rounds.
+        """
         state = self._courier.node.state()
         return {name: _packed(item) for name, item in state.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave. Raises SettingError where it is of another gossip."""
+        """Continue from a state of `state_dict`. Raises SettingError if it is of another gossip."""
         try:
             self._courier.node.restore({name: _unpacked(item) for name, item in state.items()})
         except (AttributeError, KeyError, ValueError, TypeError) as error:
             raise SettingError(f"this is no state of a gossip with these arguments: {error!r}") from None
 
     def save(self, path: str | Path, optimizer: torch.optim.Optimizer | None = None) -> None:
-        """Keep model, optimizer and round in a file, in one go: until then, what was there is there."""
+        """Save model, optimizer and round to a file, atomically: until it is complete, the old file stays."""
         whole = {
             "format": _FORMAT,
             "model": self._model.state_dict(),
@@ -198,9 +201,9 @@ class Gossip:
             beside.unlink(missing_ok=True)
 
     def load(self, path: str | Path, optimizer: torch.optim.Optimizer | None = None) -> None:
-        """Go on from what `save` has kept. Raises SettingError where the file is no such thing."""
+        """Continue from a file of `save`. Raises SettingError if it is not one, or has another model."""
         try:
-            whole = torch.load(path, weights_only=True)  # no code of whoever wrote the file
+            whole = torch.load(path, weights_only=True)  # runs no code from the file
             known = whole["format"] == _FORMAT
         except FileNotFoundError:
             raise
@@ -217,7 +220,7 @@ class Gossip:
         self.load_state_dict(whole["gossip"])
 
     def close(self) -> None:
-        """Take part no more; the others go on. Safe to call twice."""
+        """Stop taking part; the others go on. Safe to call twice."""
         self._courier.close()
 
     def __enter__(self) -> Self:
@@ -234,7 +237,7 @@ class Gossip:
         return vector
 
     def _add(self, change: Floats) -> None:
-        """A parameter of which nothing has arrived keeps its bits."""
+        """Add the change, not the new value: a parameter for which nothing has arrived keeps its bits."""
         at, whole = 0, torch.from_numpy(change)
         with torch.no_grad():
             for tensor in self._tensors.values():
@@ -244,8 +247,8 @@ class Gossip:
 
 
 def _floats(model: nn.Module) -> dict[str, Tensor]:
-    """What has a mean: counters of batches have none."""
-    kept = model.state_dict()  # without buffers that are made anew each time, such as masks
+    """Return the tensors to average, by name; counters of batches have no mean."""
+    kept = model.state_dict()  # without buffers that are not saved, such as masks
     buffers = {name: buffer for name, buffer in model.named_buffers() if name in kept}
     named = {**dict(model.named_parameters()), **buffers}
     for name, tensor in named.items():
@@ -258,7 +261,7 @@ def _floats(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _packed(item: Any) -> Any:
-    """An array as a tensor of bytes, with dtype and shape: torch has not all of NumPy's kinds."""
+    """Store an array as a tensor of bytes, with dtype and shape: torch lacks some of NumPy's types."""
     if not isinstance(item, np.ndarray):
         return item
     octets = np.frombuffer(item.tobytes(), np.uint8).copy()

@@ -1,14 +1,15 @@
-"""A post of plain UDP: members that reach each other's addresses, on one network or through an open port.
+"""A post over plain UDP, for members that can reach each other's addresses: on one network, or by an open
+port.
 
     0-1    rank of the sender
     2-9    salt: drawn when the sender's end was made
     10-17  number: a new one for each datagram
     18-    AES-GCM of the payload, with its tag; what is before is authenticated with it
 
-All big-endian. Each direction of a pair has a key of its own: HKDF-SHA256 (RFC 5869) of the pair's secret,
-the two ranks and the salt. So the number is a nonce that never comes twice, also where a member begins again
-with the same secrets. A datagram that was recorded and sent again passes; to a gossip it says nothing new,
-since a chunk counts once and a round that is over counts no more.
+All numbers are big-endian. Each direction of a pair has its own key: HKDF-SHA256 (RFC 5869) of the pair's
+secret, the two ranks and the salt. So the number is a nonce that never repeats, even if a member restarts
+with the same secrets. A replayed datagram is accepted; it has no effect on a gossip, since a chunk counts
+once, and only in its round.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _HEAD = struct.Struct("!H8sQ")
 _TAG_BYTES = 16
 OVERHEAD_BYTES = _HEAD.size + _TAG_BYTES
 
-# IPv6 takes 48 bytes for its headers and UDP's, of the 1500 of an Ethernet
+# IPv6 and UDP headers take 48 of the 1500 bytes of an Ethernet frame
 PACKET_BYTES = 1452
 SECRET_BYTES = 32
 
 _BUFFER_BYTES = 8 * 1024 * 1024
-_MOST_AT_ONCE = 512  # datagrams of one `receive`, so that rounds end in time
+_MOST_AT_ONCE = 512  # datagrams by one `receive`, so that rounds end in time
 _SO_RCVBUFFORCE = 33  # Linux, for root: beyond net.core.rmem_max
-_SALTS = 2  # of one sender: this one, and the one before
+_SALTS = 2  # for each sender: the current and the previous one
 
 
 class UdpPost:
@@ -58,17 +59,18 @@ class UdpPost:
         *,
         packet_bytes: int = PACKET_BYTES,
     ) -> None:
-        """
+        """Derive the keys, and enlarge the socket's receive buffer.
+
         Args:
-            sock: a UDP socket that is bound.
+            sock: a bound UDP socket.
             rank: of this member.
-            addresses: of each rank those that it may have. All are tried until one has answered.
-            pair_secrets: by rank, 32 bytes that this member and that one share, and nobody else knows.
-            packet_bytes: of UDP payload; what is larger than the path's MTU would be sent in fragments, of
-                which one lost is all lost.
+            addresses: by rank, the addresses that the member may have. All are tried until one has answered.
+            pair_secrets: by rank, 32 bytes that only this member and that one know.
+            packet_bytes: size of the UDP payload. A packet larger than the path's MTU would be fragmented,
+                and lost if one fragment is.
 
         Raises:
-            SettingError: a secret of another length, or packets that are too small.
+            SettingError: a secret of another length, or `packet_bytes` outside of 200 to 65,000.
         """
         if any(len(secret) != SECRET_BYTES for secret in pair_secrets.values()):
             raise SettingError(f"the secret of a pair has {SECRET_BYTES} bytes")
@@ -76,7 +78,7 @@ class UdpPost:
             raise SettingError(f"packet_bytes is {packet_bytes}: it is 200 to 65,000")
         self.rank, self.size = rank, len(addresses)
         self.mtu_bytes = packet_bytes - OVERHEAD_BYTES
-        self.forged = 0  # datagrams that no member has sent
+        self.forged = 0  # datagrams that failed authentication
         self._socket = sock
         self._addresses = [list(each) for each in addresses]
         self._secrets = dict(pair_secrets)
@@ -95,7 +97,9 @@ class UdpPost:
         os.set_blocking(self._wake, False)
         self._selector.register(self._waking, selectors.EVENT_READ)
         self._closed = False
-        self._closing = threading.Lock()  # nobody writes to a pipe whose number is another file's by now
+        self._closing = (
+            threading.Lock()
+        )  # so that `wake` does not write to a descriptor that is another file's by now
 
     def send(self, letters: Sequence[ReceivedOffer]) -> list[ReceivedOffer]:
         for at, (to, payload) in enumerate(letters):
@@ -108,7 +112,7 @@ class UdpPost:
                 except BlockingIOError:
                     return list(letters[at:])
                 except OSError:
-                    continue  # no route, or the last one was refused: it is lost
+                    continue  # no route, or an earlier one was refused: this one is lost
         return []
 
     def receive(self, timeout_s: float) -> list[ReceivedOffer]:
@@ -144,7 +148,7 @@ class UdpPost:
             except BlockingIOError:
                 return
             except OSError:
-                continue  # a peer's port is closed, says the last datagram to it
+                continue  # an earlier datagram met a closed port
             letter = self._open(packet)
             if letter is None:
                 self.forged += 1
