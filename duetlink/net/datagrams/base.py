@@ -1,4 +1,4 @@
-"""The contract of datagrams. For what is of no use when it is late: gossip, sketches, measurements."""
+"""The contract of datagrams, for data that is useless when late: gossip, sketches, measurements."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from abc import ABC, abstractmethod
 
 
 class Datagrams(ABC):
-    """One end. Methods belong to the loop thread.
+    """One end of a datagram service. Methods belong to the loop thread.
 
-    Each datagram arrives once, unchanged, or not at all; nothing is said of their order. The peer, and nobody
-    else, has sent what `receive` returns.
+    Each datagram arrives once and unchanged, or not at all. Their order is not kept. `receive` returns only
+    what the peer has sent: packets of third parties are rejected.
     """
 
     @property
     @abstractmethod
     def mtu_bytes(self) -> int:
-        """The longest payload; what is not longer goes in one packet."""
+        """The longest payload, in bytes. A payload of this size travels in one packet."""
 
     @abstractmethod
     def send(self, payload: bytes) -> None:
-        """Send one datagram. Never waits: beyond the pace that the path allows it is dropped, and counted in
-        `dropped`. Without a connection all are.
+        """Send one datagram without waiting.
+
+        A datagram beyond the pace that the path allows is dropped and counted in `dropped`. Without a
+        connection every datagram is dropped.
 
         Raises:
             LocalProtocolError: the payload is longer than `mtu_bytes`.
@@ -29,8 +31,10 @@ class Datagrams(ABC):
 
     @abstractmethod
     async def receive(self) -> bytes:
-        """The next datagram, waiting for one. A queue of bounded length holds those that nobody has received
-        yet; where it is full, the oldest is dropped.
+        """Wait for the next datagram and return its payload.
+
+        Datagrams that have not been received yet wait in a queue of bounded length; when it is full, the
+        oldest is dropped.
 
         Raises:
             LinkClosed, PeerLost: the link is closed for good.
@@ -39,16 +43,19 @@ class Datagrams(ABC):
     @property
     @abstractmethod
     def dropped(self) -> int:
-        """How many this side has not sent, since they were beyond the pace."""
+        """The number of datagrams that this side did not send because they were beyond the pace."""
 
     @property
     @abstractmethod
     def loss(self) -> float | None:
-        """The share of what this side has sent in the last seconds that did not arrive, 0 to 1, as the peer
-        tells. None while it has told nothing.
+        """The share (0 to 1) of the datagrams sent in the last seconds that did not arrive.
+
+        It comes from the peer's reports; None before the first one.
         """
 
     @property
     @abstractmethod
     def delivered_bytes_per_s(self) -> float | None:
-        """How fast this side's payload has arrived in the last seconds, as the peer tells; None as `loss`."""
+        """The rate at which this side's payload arrived in the last seconds, by the peer's reports; None
+        before the first one.
+        """

@@ -1,8 +1,8 @@
-"""Datagrams on an unordered data channel that sends nothing again: they go wherever ICE finds a way.
+"""Datagrams over an unordered WebRTC data channel without retransmission. They use the route that ICE found.
 
-DTLS authenticates and encrypts each packet (RFC 8261), and SCTP's congestion control sets the pace, shared
-with the control channel. Numbers go on from one connection to the next, so that a second copy of a datagram
-is known, whatever network or connection it comes by.
+DTLS authenticates and encrypts each packet (RFC 8261). SCTP's congestion control sets the pace, which is
+shared with the control channel. The numbering continues from one connection to the next, so a duplicate is
+recognised whichever connection it arrives on.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from duetlink.net.datagrams.base import Datagrams
 from duetlink.net.datagrams.delivery import Delivery, Report
 from duetlink.net.tunnel.replay import ReplayWindow
 
-_HEADER = struct.Struct("!BQ")  # kind, number (of a report: 0)
+_HEADER = struct.Struct("!BQ")  # kind, number (0 for a report)
 _DATA, _REPORT = 1, 2
 
 # aiortc cuts what is longer than 1160 bytes into several packets.
 MTU_BYTES = 1160 - _HEADER.size
 
-_MOST_WAITING = 256  # datagrams that nobody has received
+_MOST_WAITING = 256  # datagrams that the program has not received yet
 _REPORT_S = 1.0
 _MOST_NUMBER = 1 << 62
 
 
 class DatagramWire(Protocol):
-    """What carries packets of one connection. `net/peer/unreliable.py` is one."""
+    """The packet channel of one connection, such as the one in `net/peer/unreliable.py`."""
 
     def send_nowait(self, packet: bytes) -> bool:
-        """Send, or drop it where too much is queued; whether it was sent."""
+        """Send the packet and return True, or drop it and return False if too much is queued."""
 
     def listen(
         self, on_packet: Callable[[bytes], None], on_violation: Callable[[RemoteProtocolError], None]
     ) -> None:
-        """Hand over every packet from here on."""
+        """Call `on_packet` for every packet from here on."""
 
 
 class ChannelDatagrams(Datagrams):
-    """Made by the link, which attaches one connection after another."""
+    """Made by the link, which attaches it to one connection after another."""
 
     def __init__(self, violated: Callable[[RemoteProtocolError], None]) -> None:
         self._violated = violated
@@ -71,7 +71,7 @@ class ChannelDatagrams(Datagrams):
                 f"a datagram has at most {MTU_BYTES} bytes, not {len(payload)}; use a stream"
             )
         self._check_open()
-        # without a number of its own: what was not sent was not lost
+        # a dropped datagram gets no number, so that the receiver does not count it as lost
         if self._wire is not None and self._wire.send_nowait(_HEADER.pack(_DATA, self._sent) + payload):
             self._sent += 1
         else:
@@ -97,12 +97,12 @@ class ChannelDatagrams(Datagrams):
         return self._delivery.bytes_per_s
 
     def attach(self, wire: DatagramWire) -> None:
-        """Go on over another connection."""
+        """Continue over another connection."""
         self._wire = wire
         wire.listen(self._received, self._violated)
 
     def close(self, error: LinkClosed) -> None:
-        """Fail whoever waits. Safe to call twice."""
+        """Make pending and later calls raise `error`. Safe to call twice."""
         self._closed = self._closed or error
         self._wire = None
         self._changed.set()
@@ -139,7 +139,7 @@ class ChannelDatagrams(Datagrams):
                 self._reporting = asyncio.get_running_loop().call_later(_REPORT_S, self._report)
 
     def _report(self) -> None:
-        """Tell the sender how far this side is. A report that is lost is made good by the next one."""
+        """Send a report to the peer. If it is lost, the next one replaces it."""
         self._reporting = None
         report = Report(self._seen.largest + 1, self._arrived, self._arrived_bytes)
         if self._wire is not None:

@@ -1,4 +1,4 @@
-"""What became of the datagrams that one side sends, from the other side's reports."""
+"""Loss and delivery rate of the datagrams that one side sends, computed from the receiver's reports."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from duetlink.errors import RemoteProtocolError
 
 _WIRE = struct.Struct("!QQQ")
 
-# Over so many reports, one a second, loss and rate are averaged.
+# Loss and rate are averaged over this many reports, which come once a second.
 _REPORTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How far the receiver is: the number after the largest that has come, and how many and how much have."""
+    """The receiver's counters: largest number received plus one (`expected`), and how much has arrived."""
 
     expected: int
     arrived: int
@@ -27,7 +27,7 @@ class Report:
 
     @classmethod
     def from_wire(cls, data: bytes) -> Report:
-        """Raises RemoteProtocolError where it is none, or cannot be true."""
+        """Parse a report. Raises RemoteProtocolError if it is malformed or contradicts itself."""
         if len(data) != _WIRE.size:
             raise RemoteProtocolError(f"the peer sent a report of {len(data)} bytes")
         report = cls(*_WIRE.unpack(data))
@@ -37,13 +37,13 @@ class Report:
 
 
 class Delivery:
-    """The sender's view. Pure: the time comes in."""
+    """The sender's view. Pure: the caller passes the time in."""
 
     def __init__(self, now_s: float) -> None:
         self._reports: deque[tuple[float, Report]] = deque([(now_s, Report(0, 0, 0))], maxlen=_REPORTS + 1)
 
     def take(self, report: Report, sent: int, now_s: float) -> None:
-        """The peer has reported, when `sent` had been sent. An old report that comes late is left out.
+        """Add a report that arrived when `sent` datagrams had been sent. Reports out of order are ignored.
 
         Raises:
             RemoteProtocolError: it reports more than was sent.
@@ -60,7 +60,7 @@ class Delivery:
         expected = last.expected - first.expected
         if not expected:
             return None
-        # what was late in one report arrives in the next one
+        # a datagram that was late in one report is counted in the next, so the difference can be negative
         return min(1.0, max(0.0, 1 - (last.arrived - first.arrived) / expected))
 
     @property

@@ -15,15 +15,16 @@ from duetlink.errors import DuetError, RemoteProtocolError
 from duetlink.net.ports.valve import Valve
 from duetlink.net.streams.stream import Stream
 
-PURPOSE = "port"  # of the streams
-WINDOW_BYTES = 1024 * 1024  # of one connection: what may wait for a program that does not read
+PURPOSE = "port"  # the purpose that the streams are opened with
+WINDOW_BYTES = 1024 * 1024  # of one connection: as many bytes wait for a program that does not read
 MOST_CONNECTIONS = 256  # at once, of all ports that one side shares with the other
 
-# Heads of messages. The first message of a stream is a question, its body the name of a port:
-ASK, CONNECT = b"ask", b"connect"  # whether it is shared; a connection to it
-# and is answered by one of
-YES, NO = b"yes", b"no"  # NO has as its body why, for a person
-# Then come the bytes of the connection, either way, and at the end of each direction
+# Heads of messages. The first message of a stream has the name of a port as its body. ASK asks if a port of
+# this name is shared; CONNECT opens a connection to it.
+ASK, CONNECT = b"ask", b"connect"
+# The answer. The body of NO is the reason, as text for a person.
+YES, NO = b"yes", b"no"
+# After YES to CONNECT, both sides send DATA messages, and one END when their direction has ended.
 DATA, END = b"", b"end"
 
 READ_BYTES = 256 * 1024
@@ -35,7 +36,7 @@ _LINGER = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
 
 @dataclass(slots=True)
 class PortTraffic:
-    """What has passed one port, as this side sees it. Written on the loop thread; any thread may read."""
+    """Counters of one port, as this side sees it. Written on the loop thread; any thread may read."""
 
     connections: int = 0  # open now
     total_connections: int = 0
@@ -46,16 +47,16 @@ class PortTraffic:
 
 @dataclass(slots=True, eq=False)
 class PortConnection:
-    """One connection by a port, from either side."""
+    """One TCP connection through a port, at either side."""
 
     name: str  # of the port
-    outbound: bool  # whether it was made here and leads to the peer
+    outbound: bool  # True if a program on this machine made it, to a service of the peer
     traffic: PortTraffic
-    number: int = -1  # given by the watch
+    number: int = -1  # assigned by the watch
     path: str = ""
     sent_bytes: int = 0
     received_bytes: int = 0
-    why: str = ""  # it ended in the middle
+    why: str = ""  # why it broke; empty if both directions ended normally
 
     async def splice(
         self,
@@ -65,9 +66,10 @@ class PortConnection:
         port: Valve,
         leaving: Valve,
     ) -> None:
-        """Move bytes both ways until both directions have ended, or one breaks; says in `why` how.
+        """Copy bytes between the socket and `stream` until both directions have ended, or one breaks.
 
-        `port` keeps back both directions, `leaving` what this side sends. The socket is closed in any case.
+        Sets `why` if it broke. `port` can pause both directions, `leaving` only the bytes that this side
+        sends. The socket and the stream are closed in any case.
         """
         self.traffic.connections += 1
         self.traffic.total_connections += 1
@@ -103,11 +105,13 @@ class PortConnection:
             await port.wait_open()
             message = await stream.receive()
             if message.head == END:
-                with contextlib.suppress(OSError):  # the program has gone, with all that it wanted
+                with contextlib.suppress(OSError):  # the program has already closed its socket
                     writer.write_eof()
                 return
             if message.head != DATA:
-                raise RemoteProtocolError("the peer sent what is no part of a connection")
+                raise RemoteProtocolError(
+                    f"the peer sent a message of unknown kind {message.head[:20]!r} on a shared port"
+                )
             self.received_bytes += len(message.body)
             self.traffic.received_bytes += len(message.body)
             writer.write(message.body)
@@ -115,34 +119,33 @@ class PortConnection:
 
 
 class PortEnd:
-    """One end of a port on the loop thread: what has passed it, and what keeps it back."""
+    """One end of a port on the loop thread: its counters, and the valves that pause it."""
 
     def __init__(self, name: str, port: int, leaving: Valve) -> None:
         self.name = name
         self.port = port
         self.traffic = PortTraffic()
-        self.valve = Valve()  # both ways
+        self.valve = Valve()  # both directions
         self.leaving = Valve(leaving)
         self.closed = False
 
     def pause(self, paused: bool) -> None:
-        """Let nothing pass, in either direction, and no new connection be made; or let it again."""
+        """Stop or resume both directions, and the making of new connections."""
         self.valve.pause(paused)
         self.leaving.pause(paused)
 
 
 class PortWatch(Protocol):
-    """Who wants to know of connections."""
+    """Hooks that are called for every connection of a port."""
 
     async def begun(self, connection: PortConnection) -> None:
-        """It is about to be made. Raises DuetError where it must not be."""
+        """Called before the connection is made. Raise DuetError to refuse it."""
 
-    def ended(self, connection: PortConnection) -> None:
-        """It is over."""
+    def ended(self, connection: PortConnection) -> None: ...
 
 
 def _why(pumps: Iterable[asyncio.Future[None]]) -> str:
-    """What broke, for a person; empty where both directions have ended."""
+    """Return what broke, as text for a person; empty if both directions have ended normally."""
     for pump in pumps:
         error = pump.exception() if pump.done() and not pump.cancelled() else None
         if isinstance(error, DuetError):
@@ -155,7 +158,10 @@ def _why(pumps: Iterable[asyncio.Future[None]]) -> str:
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Close a socket so that its program sees an error: after a plain end it would take what came for all."""
+    """Abort a socket with a TCP reset, so that its program sees an error.
+
+    After a normal close, a program would take the part that it has received for the whole.
+    """
     socket_ = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
         socket_.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
@@ -163,5 +169,5 @@ def reset(writer: asyncio.StreamWriter) -> None:
 
 
 def answer(text: str) -> memoryview:
-    """What a person reads at the other side."""
+    """Return `text` as the body of an answer, cut to 2,000 bytes."""
     return memoryview(text.encode()[:_ANSWER_BYTES])

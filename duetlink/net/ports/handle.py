@@ -1,4 +1,4 @@
-"""One end of a port as a person holds it: what has passed, and how to keep it back."""
+"""The objects with which a user watches, pauses and resumes one end of a port."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from duetlink.net.ports.offer import MOST_NAME_BYTES
 
 
 class PortHandle:
-    """What both ends of a port show."""
+    """Base class of both ends of a port. Its methods may be called on any thread but the loop's."""
 
     _loop_side: PortEnd
     _thread: LoopThread
@@ -25,32 +25,32 @@ class PortHandle:
 
     @property
     def connections(self) -> int:
-        """How many are open now."""
+        """The number of open connections."""
         return self._loop_side.traffic.connections
 
     @property
     def total_connections(self) -> int:
-        """How many there have been."""
+        """The number of connections since the port was opened."""
         return self._loop_side.traffic.total_connections
 
     @property
     def refused_connections(self) -> int:
-        """How many could not be made: too many at once, or the service did not answer."""
+        """The number of connections that were refused: too many at once, or the service did not answer."""
         return self._loop_side.traffic.refused_connections
 
     @property
     def sent_bytes(self) -> int:
-        """To the peer, of all connections."""
+        """Bytes sent to the peer on all connections."""
         return self._loop_side.traffic.sent_bytes
 
     @property
     def received_bytes(self) -> int:
-        """From the peer, of all connections."""
+        """Bytes received from the peer on all connections."""
         return self._loop_side.traffic.received_bytes
 
     @property
     def paused(self) -> bool:
-        """Whether this side keeps it back."""
+        """True if this side has paused the port."""
         return self._loop_side.valve.shut
 
     @property
@@ -58,8 +58,9 @@ class PortHandle:
         return self._loop_side.closed
 
     def pause(self) -> None:
-        """Let nothing pass, in either direction, and no new connection be made, until `resume`. Connections
-        stay open; what is on its way arrives.
+        """Stop both directions and the making of new connections, until `resume`.
+
+        Connections stay open, and bytes that are already under way arrive.
         """
         self._thread.run(self._pause(True))
 
@@ -71,14 +72,14 @@ class PortHandle:
 
 
 def checked_name(name: str) -> str:
-    """Raises SettingError for what cannot be the name of a port."""
+    """Return `name`; raise SettingError if it cannot be the name of a port."""
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) <= MOST_NAME_BYTES:
         raise SettingError(f"the name of a port is text of 1 to {MOST_NAME_BYTES} bytes, not {name!r:.120}")
     return name
 
 
 def checked_port(port: int, *, least: int = 1) -> int:
-    """Raises SettingError for what is no TCP port."""
+    """Return `port`; raise SettingError if it is not a TCP port number from `least` to 65535."""
     if not isinstance(port, int) or not least <= port < 65536:
         raise SettingError(f"a port is a number from {least} to 65535, not {port!r:.40}")
     return port

@@ -1,4 +1,4 @@
-"""A port on this machine that leads to a service of the peer's."""
+"""The using end of a port: a TCP port on this machine that leads to a service of the peer."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from duetlink.net.ports.valve import Valve
 from duetlink.net.streams.stream import Stream
 from duetlink.net.streams.streams import Streams
 
-HOST = "127.0.0.1"  # other machines have no business here
+HOST = "127.0.0.1"  # not reachable from other machines
 
 _MOST_ANSWER = 500  # characters
 
 
 class PortListener(PortEnd):
-    """Made by `open`. Methods belong to the loop thread."""
+    """Listens on 127.0.0.1 for one shared port of the peer. Made by `open`; use it on the loop thread."""
 
     def __init__(self, streams: Streams, name: str, leaving: Valve, watch: PortWatch) -> None:
         super().__init__(name, 0, leaving)
@@ -45,10 +45,10 @@ class PortListener(PortEnd):
     async def open(
         cls, streams: Streams, name: str, leaving: Valve, watch: PortWatch, *, port: int = 0
     ) -> Self:
-        """Listen on `port` of this machine, 0 for a free one, once the peer has said that it shares `name`.
+        """Ask the peer if it shares `name`, then listen on `port` of this machine (0: any free port).
 
         Raises:
-            PortUnavailable: the peer shares no port of this name, or nothing can listen here.
+            PortUnavailable: the peer shares no port of this name, or this side cannot listen on `port`.
             LinkClosed, CallTimeout: the peer does not answer.
         """
         listener = cls(streams, name, leaving, watch)
@@ -73,7 +73,10 @@ class PortListener(PortEnd):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _question(self, head: bytes) -> Stream:
-        """A stream on which the peer has said yes. Raises PortUnavailable where it says no."""
+        """Send ASK or CONNECT (`head`) and return the stream on which the peer has answered YES.
+
+        Raises PortUnavailable with the peer's reason if it answers NO.
+        """
         stream = await self._streams.open(PURPOSE, window_bytes=WINDOW_BYTES)
         try:
             await stream.send(head, memoryview(self.name.encode()))
@@ -99,7 +102,7 @@ class PortListener(PortEnd):
         try:
             await self._serve(reader, writer)
         except asyncio.CancelledError:
-            return  # by `close`; asyncio's own callback on this task chokes on a cancelled one
+            return  # by `close`; asyncio's own callback on this task fails on a cancelled one
         finally:
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):

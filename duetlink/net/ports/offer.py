@@ -1,4 +1,4 @@
-"""What this side shares: TCP services by name, and the connections that peers make to them."""
+"""The sharing end: the TCP services that this side shares by name, and the connections to them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _QUESTION_TIMEOUT_S = 30.0
 
 
 class PortOffer(PortEnd):
-    """One service that peers may connect to. Belongs to the loop thread."""
+    """One shared service. Belongs to the loop thread."""
 
     def __init__(self, name: str, host: str, port: int, leaving: Valve) -> None:
         super().__init__(name, port, leaving)
@@ -42,15 +42,17 @@ class PortOffer(PortEnd):
 
 
 class PortRegistry:
-    """What is offered, by name, on all links that it is served on. Belongs to the loop thread."""
+    """The services that this side shares, by name. One registry can serve several links. Belongs to the loop
+    thread.
+    """
 
     def __init__(self, leaving: Valve) -> None:
-        """`leaving` keeps back what this side sends, by any port."""
+        """`leaving` is the valve that pauses everything that this side sends, on all ports."""
         self._leaving = leaving
         self._offers: dict[str, PortOffer] = {}
 
     def add(self, name: str, host: str, port: int) -> PortOffer:
-        """Offer a service. Raises SettingError where there is one of this name."""
+        """Share a service. Raises SettingError if the name is taken."""
         if name in self._offers:
             known = self._offers[name]
             raise SettingError(f"port {name!r} is shared already ({known.host}:{known.port}); close it first")
@@ -61,11 +63,11 @@ class PortRegistry:
         return self._offers.get(name)
 
     def all(self) -> list[PortOffer]:
-        """In the order in which they were offered."""
+        """Return all offers, oldest first."""
         return list(self._offers.values())
 
     async def remove(self, offer: PortOffer) -> None:
-        """Take an offer back and end its connections. Safe to call twice."""
+        """Stop sharing and end the connections. Safe to call twice."""
         offer.closed = True
         if self._offers.get(offer.name) is offer:
             del self._offers[offer.name]
@@ -81,7 +83,7 @@ def serve(
     watch: PortWatch,
     allowed: Callable[[PortOffer], bool] = lambda offer: True,
 ) -> None:
-    """Let the peer of one link connect to what is offered, as far as it is `allowed` to."""
+    """Let the peer of one link connect to the services in `registry` for which `allowed` returns True."""
 
     async def handle(stream: Stream) -> None:
         async with asyncio.timeout(_QUESTION_TIMEOUT_S):
@@ -101,7 +103,7 @@ def serve(
         try:
             await handle(stream)
         except TimeoutError:
-            stream.close("no question came")
+            stream.close("the first message did not arrive in time")
         except RemoteProtocolError as error:
             stream.close(str(error))
 
@@ -109,7 +111,7 @@ def serve(
 
 
 async def _connect(stream: Stream, offer: PortOffer, connection: PortConnection, watch: PortWatch) -> None:
-    """One connection to the service. It ends with its offer, and with the link."""
+    """Run one connection to the service; it ends when the offer is removed or the link ends."""
     task = asyncio.current_task()
     assert task is not None
     offer.running.add(task)
@@ -154,10 +156,10 @@ async def _dial(stream: Stream, offer: PortOffer, connection: PortConnection, wa
 
 
 def _name(question: Message) -> str:
-    """The port that the peer asks for. Raises RemoteProtocolError where it asks for none."""
+    """Return the port name in the peer's first message. Raises RemoteProtocolError if it is malformed."""
     if question.head not in (ASK, CONNECT) or not 0 < len(question.body) <= MOST_NAME_BYTES:
-        raise RemoteProtocolError("the peer asked for no port")
+        raise RemoteProtocolError("the peer sent a malformed request for a shared port")
     try:
         return bytes(question.body).decode()
     except UnicodeDecodeError:
-        raise RemoteProtocolError("the peer asked for a port by what is no text") from None
+        raise RemoteProtocolError("the peer asked for a shared port whose name is not UTF-8") from None

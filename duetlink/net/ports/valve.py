@@ -1,4 +1,4 @@
-"""Whether bytes may pass: shut while somebody has paused them."""
+"""A switch that holds bytes back while the user has paused them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class Valve:
-    """Belongs to the loop thread. Where the valve `above` is shut, this one is as well."""
+    """Open or shut; it also counts as shut while the valve `above` it is shut. Belongs to the loop thread."""
 
     def __init__(self, above: Valve | None = None) -> None:
         self._above = above
@@ -15,7 +15,7 @@ class Valve:
 
     @property
     def shut(self) -> bool:
-        """Whether this very valve is shut."""
+        """True if this valve itself is shut, whatever the state of the one above."""
         return not self._opened.is_set()
 
     def pause(self, paused: bool) -> None:
@@ -25,7 +25,7 @@ class Valve:
             self._opened.set()
 
     async def wait_open(self) -> None:
-        """Return once this valve and those above it are open together."""
+        """Wait until this valve and all above it are open at the same moment."""
         valve: Valve | None = self
         while valve is not None:
             if valve.shut:

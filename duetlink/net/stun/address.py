@@ -1,4 +1,4 @@
-"""Where a TCP connection may go: an IP literal and a port. No names: they are not resolved for a peer."""
+"""Addresses that this side may dial: an IP literal and a port. Host names are never resolved for a peer."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ def family_of(host: str) -> socket.AddressFamily:
 
 
 def read_address(entry: object) -> Address | None:
-    """What a peer or a server tells, in one spelling; None for what is not to be dialled.
+    """Return an address that a peer or a server sent, in one spelling; None if this side must not dial it.
 
-    Such are this machine's loopback addresses, which would let a peer knock at local services, and link-local
-    ones, which mean nothing without an interface.
+    This rejects loopback addresses of this machine, which would let a peer reach local services, and
+    link-local ones, which mean nothing without an interface. It also rejects multicast, unspecified and
+    reserved addresses.
     """
     match entry:
         case [str(host), int(port)] if len(host) <= 45 and 0 < port < 65536 and not isinstance(port, bool):

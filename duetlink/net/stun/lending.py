@@ -1,8 +1,8 @@
-"""TURN servers that one side lends to the other, which has none of its own.
+"""TURN servers that one side lends to a peer that has none of its own.
 
-Lent are credentials that end by themselves, and no others: those whose user name begins with the Unix time of
-their end, as servers with a shared secret check it (draft-uberti-behave-turn-rest-00 §2.2; coturn's
-`use-auth-secret`). A password that stays valid never leaves.
+Only credentials that expire by themselves are lent: their user name begins with the Unix time at which they
+expire, as servers with a shared secret check it (draft-uberti-behave-turn-rest-00 §2.2; coturn's
+`use-auth-secret`). A password that stays valid never leaves this side.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from duetlink.settings import IceServer
 
 MAX_LENT = 8
 MAX_LIFETIME_S = 24 * 3600.0  # an expiry further away protects nothing; TURN services give a day at most
-MAX_TEXT = 256  # of a user name, and of a password
+MAX_TEXT = 256  # characters of a user name, and of a password
 
 _EXPIRING = re.compile(r"(?P<end_s>[0-9]{10})(:.*)?", re.DOTALL)
 
 
 async def lent(servers: tuple[IceServer, ...], now_s: float, timeout_s: float) -> tuple[IceServer, ...]:
-    """What of `servers` the peer may use at `now_s`, one URL each, with an IP address in place of a name.
+    """Return the servers that the peer may use from `now_s` on, one URL each, with IP addresses instead of
+    names.
 
-    Names are looked up here, for at most `timeout_s`: no side looks names up for its peer. Servers that are
-    spoken to by TLS are not lent, since their certificates are for names.
+    `now_s` is Unix time. Names are resolved here, within `timeout_s`, because no side resolves names for its
+    peer. Servers that are used over TLS are not lent, since their certificates are issued for names.
     """
     urls = [url for url in parse_servers(servers)[0] if is_lendable(url, now_s)]
     found = await asyncio.gather(*(_addresses(url, timeout_s) for url in urls))
@@ -36,7 +37,9 @@ async def lent(servers: tuple[IceServer, ...], now_s: float, timeout_s: float) -
 
 
 def is_lendable(url: ServerUrl, now_s: float) -> bool:
-    """Whether its credentials end within a day, and have not ended."""
+    """Return True if this is a TURN server over UDP or TCP whose credentials are valid and expire within a
+    day.
+    """
     end_s = expiry_s(url.username)
     return (
         end_s is not None
@@ -49,13 +52,13 @@ def is_lendable(url: ServerUrl, now_s: float) -> bool:
 
 
 def expiry_s(username: str | None) -> int | None:
-    """The Unix time at which credentials end whose user name tells it, `1800003600:ada`; else None."""
+    """Return the Unix time in a user name such as `1800003600:ada`; None if it has none."""
     end = _EXPIRING.fullmatch(username or "")
     return int(end["end_s"]) if end is not None else None
 
 
 def borrowed(url: str, username: str, credential: str) -> IceServer:
-    """A server that the peer lends. Raises RemoteProtocolError for one that this side must not speak to."""
+    """Return the server that the peer lends. Raises RemoteProtocolError if this side must not use it."""
     server = IceServer((url,), username, credential) if url.startswith("turn:") else None
     try:
         parsed = ServerUrl.parse(url, server) if server is not None else None

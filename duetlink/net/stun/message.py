@@ -1,4 +1,4 @@
-"""STUN messages (RFC 8489 §5) by aioice, bounded: what is made here, and what is read of a stranger."""
+"""STUN messages (RFC 8489 §5), parsed with aioice after a check of their size."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _COOKIE = struct.pack("!I", stun.COOKIE)
 
 
 def read_message(data: bytes) -> stun.Message | None:
-    """What `data` holds, None if that is no STUN message of sensible size."""
+    """Parse `data`; None if it is not a STUN message of 20 to 2,048 bytes."""
     if not HEADER_BYTES <= len(data) <= MAX_MESSAGE_BYTES or data[4:8] != _COOKIE:
         return None
     try:
         return stun.parse_message(data)
-    except (ValueError, struct.error):  # struct's for an attribute shorter than its type
+    except (ValueError, struct.error):  # aioice raises struct.error for an attribute that is too short
         return None
 
 
 def binding_request() -> bytes:
-    """A fresh Binding request (RFC 8489 §14)."""
+    """Return a Binding request (RFC 8489 §14) with a fresh transaction id."""
     return bytes(stun.Message(stun.Method.BINDING, stun.Class.REQUEST))
 
 
 def mapped_address(message: stun.Message) -> Address | None:
-    """Where the server saw the question come from; None if it does not say."""
+    """Return the client's address as the server saw it; None if the message has none."""
     for name in ("XOR-MAPPED-ADDRESS", "MAPPED-ADDRESS"):
         if name in message.attributes:
             host, port = message.attributes[name]

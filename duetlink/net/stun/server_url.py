@@ -20,7 +20,7 @@ _PORT, _TLS_PORT = 3478, 5349
 
 @dataclass(frozen=True, slots=True)
 class ServerUrl:
-    """Where a server is and how it is spoken to."""
+    """The address, transport and credentials of one server."""
 
     kind: Literal["stun", "turn"]
     host: str
@@ -31,7 +31,11 @@ class ServerUrl:
 
     @classmethod
     def parse(cls, url: str, server: IceServer) -> ServerUrl:
-        """Raises SettingError, whose text does not repeat the URL: it may hold what belongs elsewhere."""
+        """Parse one URL of `server`.
+
+        Raises SettingError. Its text does not repeat the URL, which may contain a secret that was put in by
+        mistake.
+        """
         match = _SHAPE.fullmatch(url)
         if match is None:
             raise SettingError(
@@ -58,22 +62,22 @@ class ServerUrl:
         )
 
     def __str__(self) -> str:
-        """For a person: `turn:turn.example.org:3478 by TCP`."""
+        """Return text for a person, such as `turn:turn.example.org:3478 by TCP`."""
         return f"{self.location} by {self.transport.upper()}"
 
     @property
     def location(self) -> str:
-        """Without the transport: `turn:turn.example.org:3478`."""
+        """The URL without the transport, such as `turn:turn.example.org:3478`."""
         return self.at(self.host)
 
     def at(self, host: str) -> str:
-        """The same at another name or address of the server."""
+        """Return `location` with another name or address of the same server."""
         host = f"[{host}]" if ":" in host else host
         return f"{self.kind}:{host}:{self.port}"
 
 
 def parse_servers(servers: tuple[IceServer, ...]) -> tuple[list[ServerUrl], list[str]]:
-    """All URLs in order, and what is wrong with those that cannot be used."""
+    """Return all usable URLs in order, and one sentence for each URL that cannot be used."""
     parsed, wrong = [], []
     for server in servers:
         for url in server.urls:

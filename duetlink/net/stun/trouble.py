@@ -1,4 +1,4 @@
-"""What kept a server from being used, in words, and what to do about it."""
+"""Texts for a person: why a STUN or TURN server could not be used, and what to do about it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNKNOWN_AUTHORITY = "its certificate comes from an authority that this machine 
 _CERTIFICATES = {
     9: "its certificate is not valid yet: is this machine's clock right?",
     10: "its certificate has expired",
-    18: "its certificate is self-signed, and nobody whom this machine trusts vouches for it",
+    18: "its certificate is self-signed, and no authority that this machine trusts has signed it",
     19: _UNKNOWN_AUTHORITY,
     20: _UNKNOWN_AUTHORITY,
     21: _UNKNOWN_AUTHORITY,
@@ -26,7 +26,7 @@ _CERTIFICATES = {
     64: "its certificate is for another address",
 }
 
-# of an allocation (RFC 8656 §18): "limited" where another time may do
+# Error codes of an allocation (RFC 8656 §18). "limited": the same request may succeed later.
 _REFUSALS: dict[int, tuple[Refused, str, str]] = {
     300: ("failed", "it sends its users to another server (300)", "configure that server's URL"),
     401: (
@@ -60,15 +60,15 @@ _NO_RELAY = (400, 404, 405, 420, 500)
 
 
 def foreign(text: str) -> str:
-    """A server's own words, cut to a length that does no harm."""
+    """Cut a server's own words to a safe length."""
     return text if len(text) <= MAX_FOREIGN else text[:MAX_FOREIGN] + "…"
 
 
 def trouble(error: OSError) -> tuple[str, str]:
-    """A clause that says what happened, and the advice."""
+    """Return a clause that says what happened, and advice for the user."""
     if isinstance(error, ssl.SSLCertVerificationError):
         known = _CERTIFICATES.get(error.verify_code, f"its certificate is refused ({error.verify_message})")
-        return known, "have its operator mend the certificate, or use the name that it is for"
+        return known, "ask its operator to renew the certificate, or use the name that it is for"
     if isinstance(error, ssl.SSLError | NoTls):
         reason = foreign(getattr(error, "reason", None) or "no answer")
         return f"it does not speak TLS there ({reason})", "check the port; turn: and stun: are without TLS"
@@ -84,7 +84,10 @@ def trouble(error: OSError) -> tuple[str, str]:
 def refusal(
     code: int, reason: str, username: str | None, now_s: float, *, signed: bool
 ) -> tuple[Refused, str, str]:
-    """Outcome, clause and advice for an error code of a TURN server; `signed` if it had the credentials."""
+    """Return outcome, clause and advice for an error code of a TURN server.
+
+    `signed`: the request carried the credentials. `now_s` is Unix time.
+    """
     end_s = expiry_s(username)
     if code == 401 and not signed:
         return (

@@ -1,7 +1,7 @@
-"""STUN questions and answers (RFC 8489) by UDP, TCP or TLS: matched, bounded in time, trusting nothing.
+"""STUN requests and answers (RFC 8489) over UDP, TCP or TLS.
 
-An answer counts if it carries the transaction id of a question that is open, 96 random bits, and comes from
-where the question went. Whatever else arrives is dropped.
+An answer counts only if it has the transaction id of an open request (96 random bits) and comes from the
+address to which the request was sent. Everything else that arrives is dropped. Every wait has a limit.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ _P = TypeVar("_P", bound=asyncio.BaseProtocol)
 
 
 class NoTls(ConnectionError):
-    """A TCP connection came about, and no TLS on it in time."""
+    """A TCP connection was made, but the TLS handshake on it did not finish in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`round_trip_s` from the first sending; exact only where `sendings` is 1."""
+    """The answer to one request.
+
+    `round_trip_s` counts from the first sending, so it is exact only if `sendings` is 1.
+    """
 
     message: stun.Message
     source: Address
@@ -48,9 +51,9 @@ class _Question:
 
 
 class StunSocket(ABC):
-    """One socket to ask by. Belongs to the loop it was opened on; `close` it."""
+    """A socket that sends requests. Use it on the loop that it was opened on, and `close` it."""
 
-    # RFC 8489 §6.2.1 for UDP; a stream sends once
+    # seconds between sendings: RFC 8489 §6.2.1 for UDP; a stream sends once
     pauses_s: ClassVar[tuple[float, ...]]
 
     def __init__(self) -> None:
@@ -60,11 +63,11 @@ class StunSocket(ABC):
 
     @abstractmethod
     def send(self, data: bytes, to: Address) -> None:
-        """Send one message, or drop it where that is not possible."""
+        """Send one message; drop it if that is not possible."""
 
     def close(self) -> None:
-        """Free the socket. Again is harmless."""
-        # not close(): a server that does not read could keep what is unsent, and the socket, for ever
+        """Free the socket. Safe to call twice."""
+        # not close(): a server that does not read would keep the unsent bytes, and thus the socket, for ever
         self._transport.abort()
 
     @property
@@ -73,11 +76,11 @@ class StunSocket(ABC):
         return str(host), int(port)
 
     async def ask(self, request: bytes, to: Address, timeout_s: float | None = None) -> Answer:
-        """Send `request`, again where an answer is late, and return the answer.
+        """Send `request`, repeat it while the answer is late, and return the answer.
 
         Raises:
-            TimeoutError: none within `timeout_s`, or ASK_TIMEOUT_S.
-            OSError: the network says that none will come.
+            TimeoutError: there was no answer within `timeout_s` (default ASK_TIMEOUT_S).
+            OSError: the network reported that the server cannot be reached.
         """
         if self._broken is not None:
             raise self._broken
@@ -119,13 +122,17 @@ class StunSocket(ABC):
 
 
 class UdpWire(StunSocket, asyncio.DatagramProtocol):
-    """A UDP socket. Connected, it is told when nobody listens there; else it hears from anywhere."""
+    """A UDP socket.
+
+    A connected one gets an error if no program listens at the server's port; the other kind can receive from
+    any address.
+    """
 
     pauses_s: ClassVar[tuple[float, ...]] = (0.25, 0.5, 0.5, 1.0)
 
     @classmethod
     async def open(cls, to: Address, *, connected: bool = False) -> Self:
-        """A socket of the family of `to`. Raises OSError."""
+        """Open a socket of the address family of `to`. Raises OSError."""
         anywhere = "::" if family_of(to[0]) == socket.AF_INET6 else "0.0.0.0"
         _, wire = await asyncio.get_running_loop().create_datagram_endpoint(
             cls, local_addr=(anywhere, 0), remote_addr=to if connected else None
@@ -146,7 +153,7 @@ class UdpWire(StunSocket, asyncio.DatagramProtocol):
 
 
 class StreamWire(StunSocket, asyncio.Protocol):
-    """A TCP or TLS connection: messages one after another, framed by their own length (RFC 8489 §6.2.2)."""
+    """A TCP or TLS connection on which each message is framed by its own length (RFC 8489 §6.2.2)."""
 
     pauses_s: ClassVar[tuple[float, ...]] = (3600.0,)
 
@@ -165,7 +172,11 @@ class StreamWire(StunSocket, asyncio.Protocol):
             size = int.from_bytes(self._buffer[2:4], "big") + (4 if is_channel_data else HEADER_BYTES)
             size += -size % 4
             if size > MAX_MESSAGE_BYTES:
-                self._fail(ConnectionAbortedError("the server sent what is no STUN message"))
+                self._fail(
+                    ConnectionAbortedError(
+                        f"the server sent a message of {size} bytes, which is too long for STUN"
+                    )
+                )
                 self._transport.abort()
                 return
             if len(self._buffer) < size:
@@ -190,9 +201,10 @@ async def dial(
     *,
     sock: socket.socket | None = None,
 ) -> _P:
-    """Put a protocol upon a TCP connection to `to`, with `tls` to a server that proves to be `name`.
+    """Connect to `to` over TCP, with `tls` also do a TLS handshake with a server that proves to be `name`.
 
-    `sock` may be bound already; it is closed where this fails. Raises OSError; NoTls, TimeoutError.
+    Returns the protocol object. `sock` may be a bound socket; it is closed if this fails. Raises OSError,
+    NoTls or TimeoutError.
     """
     loop = asyncio.get_running_loop()
     sock = sock or socket.socket(family_of(to[0]), socket.SOCK_STREAM)
