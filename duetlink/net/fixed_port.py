@@ -1,4 +1,4 @@
-"""TCP ports that the settings fix: which of them is free, and what is said where none is."""
+"""TCP ports that the settings fix: finding a free one, and the error text if there is none."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from duetlink.errors import PortUnavailable
 
 
 def free_ports(host: str, ports: range, setting: str) -> Iterator[int]:
-    """Those of `ports` at which nothing listens on `host` now. "::" takes IPv4 as well.
+    """Yield those of `ports` on which this side can listen on `host` now. "::" includes IPv4.
 
-    Raises PortUnavailable in the place of a next one, with the name of the setting: so a server that can use
-    what is yielded never asks for more.
+    When there are no more, PortUnavailable is raised, with the name of the setting. A caller whose server
+    could use the yielded port just stops iterating.
     """
     why: OSError | None = None
     for port in ports:
@@ -27,7 +27,7 @@ def free_ports(host: str, ports: range, setting: str) -> Iterator[int]:
 
 
 def check_free(host: str, port: int) -> None:
-    """Raise OSError where nothing can listen there, with the reason, which Flight does not tell."""
+    """Raise OSError with the reason if this side cannot listen there. (Flight does not give the reason.)"""
     family, dualstack = (socket.AF_INET6 if ":" in host else socket.AF_INET), host == "::"
     if dualstack and not socket.has_dualstack_ipv6():
         family, dualstack, host = socket.AF_INET, False, "0.0.0.0"
@@ -35,7 +35,7 @@ def check_free(host: str, port: int) -> None:
 
 
 def port_unavailable(setting: str, ports: range, why: OSError | None) -> PortUnavailable:
-    """None of the ports that the setting names can be listened on."""
+    """Return the error for a setting none of whose ports can be used."""
     reason = "it is in use" if why is None else os.strerror(why.errno or 0)
     if len(ports) == 1:
         return PortUnavailable(

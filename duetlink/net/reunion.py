@@ -1,9 +1,9 @@
-"""The next connection to the peer of a session, after the last one was lost.
+"""Makes the next connection to the peer of a session after the last one was lost.
 
-Theory. Each side waits at several places at once: at the server of the session code, and at every other one
-of this machine, since the kernel that was the server may be frozen or gone. Neither can know where the other
-is, nor which of two meetings is the later one. So the scientist makes an offer at each place where the owner
-shows itself, and the owner answers one offer only, the first that comes: both then have the same meeting.
+Each side waits at several servers at once: at the server of the session code, and at every other one of this
+machine, since the kernel that ran the server may be frozen or gone. Neither side knows where the other one
+waits, nor which of two meetings is the later one. So the scientist makes an offer at each server where the
+owner appears, and the owner answers only the first offer that arrives. Then both sides use the same meeting.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from duetlink.net.signaling import Role, SessionKey, WebSocketMailbox, live_serv
 from duetlink.net.signaling.reunion import Meeting, meeting_place
 from duetlink.settings import Settings
 
-_OWN_ALONE_S = 2.0  # mostly the peer comes to the server of the code, and soon: others are spared until then
+_OWN_ALONE_S = 2.0  # only the server of the code is used at first: usually the peer comes there soon
 _PAUSE_FIRST_S = 0.25
 _PAUSE_LAST_S = 4.0  # between two tries at one server
 
 
 class Reunion:
-    """Meets the peer of `key` again: at the signaling server at `url`, or another one of this machine."""
+    """Finds the peer of `key` again: at the signaling server at `url`, or at another one of this machine."""
 
     def __init__(self, key: SessionKey, url: str, settings: Settings) -> None:
         self._key = key
@@ -34,8 +34,8 @@ class Reunion:
         self._settings = settings
 
     async def connect(self) -> PeerConnection:
-        """Wait for the peer wherever it may come, until it is cancelled; returns a connection to it that is
-        about to open.
+        """Wait for the peer at all servers, without limit; return a connection to it that is about to
+        open.
         """
         search = _Search(self._key, self._settings)
         try:
@@ -48,12 +48,12 @@ class Reunion:
 
 
 class _Search:
-    """One wait for the peer, at all places at once."""
+    """One search for the peer, at all servers at once."""
 
     def __init__(self, key: SessionKey, settings: Settings) -> None:
         self._key = key
         self._settings = settings
-        self._waits: dict[str, asyncio.Task[None]] = {}  # by the server's address
+        self._waits: dict[str, asyncio.Task[None]] = {}  # by URL of the server
         self._turn = asyncio.Lock()  # one meeting is decided at a time
         self._decided: PeerConnection | None = None
         self._met: asyncio.Future[PeerConnection] = asyncio.get_running_loop().create_future()
@@ -66,7 +66,7 @@ class _Search:
         pause_s = _PAUSE_FIRST_S
         while not self._met.done():
             for server in await live_servers():
-                # one server has several addresses, and a side has one seat at a place
+                # one server has several addresses, and accepts each side once per meeting place
                 if urlsplit(server.url).port != urlsplit(url).port:
                     self._wait_at(server.url)
             await asyncio.wait((self._met,), timeout=pause_s)
@@ -75,19 +75,19 @@ class _Search:
         return self._met.result()
 
     async def leave(self) -> None:
-        """Leave every place."""
+        """Leave all servers."""
         for wait in self._waits.values():
             wait.cancel()
         await asyncio.gather(*self._waits.values(), return_exceptions=True)
 
     async def drop(self) -> None:
-        """Leave every place; nobody wants the connection."""
+        """Leave all servers and close the connection, if there is one."""
         await self.leave()
         if self._decided is not None:
             await self._decided.close()
 
     def _wait_at(self, url: str) -> None:
-        """Be at the server at `url`, once, unless this side is there already."""
+        """Start to wait at the server at `url`, unless this side does so already."""
         if not self._met.done() and (url not in self._waits or self._waits[url].done()):
             self._waits[url] = asyncio.ensure_future(self._wait(url))
 
@@ -97,7 +97,7 @@ class _Search:
                 meeting = await Meeting.wait(mailbox, self._key)
                 await (self._offer if self._key.role is Role.SCIENTIST else self._answer)(meeting)
         except (DuetError, TimeoutError, OSError):
-            return  # not this time: `run` comes back
+            return  # `run` tries this server again
         if self._decided is not None and not self._met.done():
             self._met.set_result(self._decided)
 
@@ -120,10 +120,10 @@ class _Search:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[PeerConnection]:
-        """A new one, which is closed again unless it is decided for."""
+        """Make a connection; it is closed at the end of the block unless it was chosen."""
         settings = self._settings
         chosen, _ = await choose_ice_servers(settings.allowed_ice_servers, settings.ice_probe_timeout_s)
-        connection = PeerConnection(chosen)  # not before the peer is there: the addresses are those of now
+        connection = PeerConnection(chosen)  # made only now, with this machine's current addresses
         try:
             yield connection
         finally:

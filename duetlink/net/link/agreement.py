@@ -1,8 +1,9 @@
-"""The configuration that both sides share, and how a change of it takes effect on both or on neither.
+"""The compression settings that both sides share. A change takes effect on both sides, or on neither.
 
-One side decides the order: the link's initiator. It gives each change the next version, tells the other side
-and applies it when that has; the other side asks it for a change. Changes of different fields add up; of two
-to the same field the later in the initiator's order stands, on both sides.
+The link's initiator decides the order. It gives each change the next version number, sends it to the other
+side, and applies it when that side has confirmed. The other side sends its changes to the initiator as
+requests. Changes of different fields are merged. If two changes set the same field, the one that the
+initiator orders later wins on both sides.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from duetlink.data.tuning import Compression
 from duetlink.errors import CallTimeout, RemoteProtocolError, SettingError, ValueRefused
 from duetlink.net.peer.rpc import Rpc
 
-_UNDO = 50  # changes that can be taken back
+_UNDO = 50  # changes that can be undone
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one change made of the configuration, and which side asked for it."""
+    """The settings before and after one change, and which side asked for it."""
 
     before: Compression
     after: Compression
@@ -35,7 +36,9 @@ class Change:
 
 
 class Agreement:
-    """This side's copy. Methods belong to the loop thread; `compression` may be read on any."""
+    """This side's copy of the settings. Methods belong to the loop thread; any thread may read
+    `compression`.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,9 @@ class Agreement:
         *,
         initiator: bool,
     ) -> None:
-        """`available`: names of the codecs that both sides have. `apply` puts a change into effect here."""
+        """`available`: names of the codecs that both sides have. `apply` puts a change into effect on this
+        side.
+        """
         self.compression = Compression()
         self.available = available
         self._put_into_effect = apply
@@ -63,17 +68,21 @@ class Agreement:
             rpc.notice(pb.Compression, lambda message: self._hear(message.content))
 
     async def change(self, fields: Mapping[str, Any]) -> None:
-        """Return when `fields` have their new values on both sides.
+        """Change `fields` on both sides; return when both use the new values.
 
         Raises:
             SettingError: a value cannot be used, or the peer lacks that codec; nothing has changed.
             LinkClosed, CallTimeout: nothing has changed.
         """
         if "version" in fields:
-            raise SettingError("version counts the changes of duet.compression, and cannot be set")
-        # as JSON knows them: what `compression.codec` gave is a read-only view
+            raise SettingError(
+                "version counts the changes of duet.compression and cannot be set; leave it out"
+            )
+        # plain dicts for JSON: `compression.codec` returns a read-only view
         fields = {name: dict(of) if isinstance(of, Mapping) else of for name, of in fields.items()}
-        self.compression.changed(**fields).validate(self.available)  # here, where the message is for the user
+        self.compression.changed(**fields).validate(
+            self.available
+        )  # checked here, so that the user sees the error
         if self._initiator:
             await self._decide(fields, by_peer=False)
             return
@@ -84,20 +93,23 @@ class Agreement:
             self._asking.remove(fields)
 
     async def undo(self) -> None:
-        """Take back the last change, whoever made it; raises SettingError if there is none."""
+        """Undo the last change, whichever side made it. Raises SettingError if there is none."""
         if not self._before:
-            raise SettingError("there is no change of duet.compression to take back")
+            raise SettingError("there is no change of duet.compression to undo")
         before = self._before[-1]
         fields = before.to_wire()
         del fields["version"]
         await self.change(fields)
-        # the change itself, and what it took back
+        # forget both the undone change and the change that undid it
         for _ in range(2):
             if self._before:
                 self._before.pop()
 
     async def _decide(self, fields: Mapping[str, Any], *, by_peer: bool) -> None:
-        """Not to be cut short by whoever waits for it: the other side would have what this one has not."""
+        """Make one change, as the initiator.
+
+        Shielded from cancellation: a half-applied change would leave the two sides with different settings.
+        """
         deciding = asyncio.ensure_future(self._settle(fields, by_peer=by_peer))
         self._deciding.add(deciding)
         deciding.add_done_callback(self._deciding.discard)
@@ -109,7 +121,9 @@ class Agreement:
             changed.validate(self.available)
             try:
                 await self._rpc.call(pb.Compression(content=json_.dump(changed.to_wire())), pb.Done)
-            except CallTimeout:  # it may have it, or get it later: what stands is said once more
+            except (
+                CallTimeout
+            ):  # the peer may still apply it: send the valid settings again, with a newer version
                 self.compression = self.compression.changed(version=changed.version + 1)
                 self._rpc.tell_nowait(pb.Compression(content=json_.dump(self.compression.to_wire())))
                 raise
@@ -130,7 +144,9 @@ class Agreement:
         return pb.Done()
 
     def _hear(self, content: bytes) -> None:
-        """Apply what the initiator says. A change is this side's own if it is what this side asks for."""
+        """Apply settings that the initiator sent. They count as this side's own change if this side asked for
+        them.
+        """
         told = self._parse(content)
         own = any(self.compression.changed(**fields, version=told.version) == told for fields in self._asking)
         self._apply(told, by_peer=not own)
@@ -145,7 +161,7 @@ class Agreement:
 
     def _apply(self, compression: Compression, *, by_peer: bool) -> None:
         if compression.version > self.compression.version:
-            # after a time-out the initiator repeats what stands, which changes nothing
+            # after a time-out the initiator sends the valid settings again, which changes nothing here
             if dataclasses.replace(compression, version=self.compression.version) != self.compression:
                 self.latest = Change(self.compression, compression, by_peer, time.time())
             self._before.append(self.compression)

@@ -1,8 +1,8 @@
-"""What all links of a process share, below them: an identity, one Flight server, and threads.
+"""The resources that all links of a process share: an identity, Flight servers, and thread pools.
 
-A link is one peer on an endpoint. What belongs to a peer (its tickets, the certificate that it comes with,
-what it holds, the threads that wait for it) belongs to its link. Nothing here lets one peer learn of another,
-or keep it waiting.
+Everything that belongs to one peer belongs to its link instead: its tickets, the client certificate that it
+was issued, what it holds in memory, the threads that wait for it. So no peer can learn of another one through
+the endpoint, or slow it down.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ from duetlink.net.paths.registry import path_class
 from duetlink.settings import Settings
 
 _MOST_CODEC_THREADS = 4
-_READING_THREADS = 2  # two keep the memory bus busy
+_READING_THREADS = 2  # two threads saturate the memory bus
 
 
 class Endpoint:
-    """Made on the loop thread, where its methods belong; `close` ends it."""
+    """Made on the loop thread, to which its methods belong; `close` ends it."""
 
     def __init__(self) -> None:
         self.identity = create_identity()
         self.authority = Authority()
         self.workers = min(cpu.count(), _MOST_CODEC_THREADS)
         self.codec_pool = ThreadPoolExecutor(self.workers, thread_name_prefix="duetlink-codec")
-        # what reads or writes a whole object in memory; none of it waits for a peer
+        # for work that reads or writes a whole object in memory and never waits for a peer
         self.reading = ThreadPoolExecutor(_READING_THREADS, thread_name_prefix="duetlink-read")
         self._servers: dict[tuple[str, range | None], asyncio.Task[FlightServer]] = {}
         self._closed = False
 
     async def open_fixed(self, settings: Settings) -> None:
-        """Before there is a peer, load the value types of other packages, and the paths that the settings
-        allow, and open the Flight port that they fix: whoever asked for it is told at once that it is taken.
-        Nothing is opened where they fix none, or let nobody dial.
+        """Load value types and paths of other packages, and open the Flight port that the settings fix.
 
-        Raises PortUnavailable, and ExtensionFailed for what another package has.
+        Called before there is a peer, so that a port that is in use is an error of `launch`. Opens nothing if
+        the settings fix no port or do not allow the path "tcp".
+
+        Raises PortUnavailable, or ExtensionFailed for an error in another package.
         """
         registered()
         for name in settings.allowed_paths:
@@ -55,12 +56,13 @@ class Endpoint:
     async def admit(
         self, host: str, subject: bytes, guest: Guest, ports: range | None = None
     ) -> FlightServer:
-        """The Flight server that listens on `host`, at one of these ports, with this guest admitted. There is
-        one for each host and ports in use: links that may be dialled share one, and those that may not are
-        not reachable from outside.
+        """Admit `guest` to the Flight server that listens on `host` at one of `ports`, and return the server.
+
+        There is one server for each pair of host and ports in use. Links that the peer may dial share one;
+        the others are not reachable from other machines.
 
         Raises:
-            PathUnavailable: nothing can listen there.
+            PathUnavailable: this side cannot listen there.
             PortUnavailable: none of the ports is free.
             LinkClosed: the endpoint is closed.
         """
@@ -78,12 +80,12 @@ class Endpoint:
         try:
             return await asyncio.shield(starting)
         except Exception:
-            if self._servers.get(place) is starting:  # the next link may have more luck
+            if self._servers.get(place) is starting:  # let the next link try again
                 del self._servers[place]
             raise
 
     async def dismiss(self, server: FlightServer, subject: bytes) -> None:
-        """This guest's link has closed."""
+        """Remove the guest of a link that has closed."""
         await asyncio.to_thread(server.dismiss, subject)
 
     async def close(self) -> None:
@@ -105,6 +107,6 @@ class Endpoint:
         if ports is None:
             return make()
         for port in free_ports(host, ports, "flight_port"):
-            with contextlib.suppress(PathUnavailable):  # taken meanwhile
+            with contextlib.suppress(PathUnavailable):  # another process has just taken it
                 return make(port=port)
         raise AssertionError("free_ports ends with an error")

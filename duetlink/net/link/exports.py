@@ -1,4 +1,4 @@
-"""The sending side: bodies that the peer has been offered, and the tickets for them."""
+"""The sending side: bodies that this side has offered to the peer, and the tickets for them."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from duetlink.settings import Settings
 
 TRANSFER_ID_BYTES = 16
 KEY_BYTES = 32
-_REMEMBERED = 1024  # fingerprints; transfers that were retired
+_REMEMBERED = 1024  # the latest fingerprints, and the latest retired transfers
 _MAX_RANGES = 1 << 17
-_PLAIN_CHUNK_BYTES = 64 * 1024  # small: a probe of a slow path should bring several
-_TINY_BYTES = 512  # so few ride along in any case
+_PLAIN_CHUNK_BYTES = 64 * 1024  # small, so that a probe of a slow path receives several
+_TINY_BYTES = 512  # bodies of at most this size are sent inline even if the peer may still have them
 GOING_OUT = "it goes out"
-MAX_OPEN = 256  # offers that the peer has not ended
+MAX_OPEN = 256  # offers that the peer has not finished
 
 
 class Exports:
-    """Offers of this side. Methods belong to the loop thread."""
+    """The offers of this side on one link. Methods belong to the loop thread."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Exports:
         self._traffic = traffic
         self._inline_limit_bytes = settings.inline_limit_bytes
         self._open: dict[bytes, Export] = {}
-        self.paused = False  # all that this side sends
+        self.paused = False  # this side has paused everything that it sends
         self._loop = asyncio.get_running_loop()
-        # fingerprints of what the peer has had: it may have kept it
+        # fingerprints of bodies that the peer has received and may have kept
         self._delivered: OrderedDict[bytes, None] = OrderedDict()
         self._versions = Versions(settings.held_bytes, holdings)
-        self._retired: OrderedDict[bytes, str] = OrderedDict()  # why, by transfer
+        self._retired: OrderedDict[bytes, str] = OrderedDict()  # reasons, by transfer number
         self._key = secrets.token_bytes(KEY_BYTES)
         self._rpc = rpc
         rpc.handle(pb.TicketQuery, self._ticket)
@@ -81,21 +81,23 @@ class Exports:
         *,
         sources: Sources = frozenset(),
     ) -> pb.TransferOffer:
-        """An offer of `outgoing`, for the peer to pull: inline where small, else with a ticket for `path`.
-        While this side is paused nothing rides along. `on_start` gets its record, unless it rides along.
-        `sources` are the shared assets that the body has data of: see `retire`.
+        """Return an offer of `outgoing` that the peer can pull: inline if small, else with a ticket for
+        `path`.
+
+        While this side is paused, the offer has neither. `on_start` is called with the transfer's record,
+        unless the body is inline. `sources` are the shared assets whose data the body contains: see `retire`.
 
         Raises:
-            TransferCancelled: meanwhile, by this side.
-            LimitExceeded: the peer holds MAX_OPEN offers and has ended none.
-            AssetChanged: the content is no longer what was fingerprinted, or a source was retired meanwhile.
+            TransferCancelled: this side cancelled it meanwhile.
+            LimitExceeded: the peer has MAX_OPEN offers that it has not finished.
+            AssetChanged: the content no longer has its fingerprint, or a source was retired meanwhile.
         """
         offer = _offer_of(outgoing)
         is_known = outgoing.size_bytes > _TINY_BYTES and outgoing.fingerprint in self._delivered
         offer.sent_before = is_known and not (path == LocalPath.name and outgoing.size_bytes <= INLINE_BYTES)
         transfer = self._traffic.begin(name, "out", outgoing.size_bytes, self)
         limit_bytes = self._inline_limit_bytes
-        if path == LocalPath.name:  # mapping overtakes the data channel earlier than a network path does
+        if path == LocalPath.name:  # mapping beats the data channel at smaller sizes than a network path does
             limit_bytes = min(limit_bytes, INLINE_BYTES)
         if not offer.sent_before:
             offer.parts.extend(parts_to_wire(outgoing.parts))
@@ -118,7 +120,8 @@ class Exports:
         export = self._begin_export(offer.transfer_id, Export(outgoing, transfer, sources=sources))
         on_start(transfer)
         self._follow(offer.transfer_id, export)
-        # what is mapped is not held
+        # the receiver keeps no bodies that it mapped, so with `local` it needs a ticket even if it had this
+        # one
         if path and not transfer.paused and (not offer.sent_before or path == LocalPath.name):
             await self._add_ticket(offer, export, path)
         return offer
@@ -132,7 +135,7 @@ class Exports:
         except (DuetError, asyncio.CancelledError) as error:
             self.withdraw(offer, error)
             raise
-        if not export.transfer.paused:  # meanwhile
+        if not export.transfer.paused:  # it may have been paused meanwhile
             offer.ticket.CopyFrom(ticket)
             offer.elapsed_us = round((time.monotonic() - started_s) * 1e6)
 
@@ -144,10 +147,11 @@ class Exports:
         return export
 
     async def offer_probe(self, outgoing: Outgoing, path: str) -> pb.TransferOffer:
-        """An offer of bytes that are no value, for the peer to measure `path`; it counts as no transfer.
+        """Return an offer of random bytes with which the peer measures `path`. It is not recorded as a
+        transfer.
 
         Raises:
-            PathUnavailable, LimitExceeded: not by this path, not now.
+            PathUnavailable, LimitExceeded: the path cannot be used, or too many offers are open.
         """
         self._check_room()
         offer = _offer_of(outgoing)
@@ -161,22 +165,24 @@ class Exports:
         return offer
 
     def transfer(self, offer: pb.TransferOffer) -> Transfer | None:
-        """The record of an offer that is open."""
+        """Return the record of an open offer; None if it has ended."""
         export = self._open.get(offer.transfer_id)
         return export.transfer if export is not None else None
 
     def withdraw(self, offer: pb.TransferOffer, error: BaseException | None = None) -> None:
-        """Take back what was not, or need not be, pulled; because of `error`, if there was one."""
+        """End an offer that was not pulled, or need not be; `error` is the reason, if there was one."""
         if isinstance(error, TransferCancelled):
             self._end(offer.transfer_id, CANCELLED, "the receiver cancelled it")
         elif isinstance(error, DuetError):
             self._end(offer.transfer_id, FAILED, str(error))
         else:
-            self._end(offer.transfer_id, CANCELLED, "it was taken back")
+            self._end(offer.transfer_id, CANCELLED, "it was withdrawn")
 
     def retire(self, name: str, revision: int, why: str) -> None:
-        """This revision of an asset is shared no longer: end the offers that have data of it and of which no
-        byte has left. The peer is told `why`, and a transfer that has begun may finish.
+        """End the offers that contain data of this revision and of which no byte has left.
+
+        Called when the revision is no longer shared. The peer is sent `why`. A transfer that has begun may
+        finish.
         """
         failure = failures.to_wire(AssetChanged(why))
         for transfer_id, export in list(self._open.items()):
@@ -188,19 +194,23 @@ class Exports:
                 self._end(transfer_id, FAILED, why)
 
     def forget(self, name: str) -> None:
-        """Compare no later object of this name with the version that the peer has."""
+        """Forget the version of this object that the peer has, so that later ones are not sent as
+        differences.
+        """
         self._versions.forget(name)
 
-    # -- kept back, or ended ---------------------------------------------------------------------------------
+    # -- pausing and ending ----------------------------------------------------------------------------------
 
     def pause(self, paused: bool) -> None:
-        """Keep back all that this side sends, also what begins later; or no longer."""
+        """Pause or resume everything that this side sends, including offers made later."""
         self.paused = paused
         for transfer_id, export in list(self._open.items()):
             self._follow(transfer_id, export)
 
     def keep_back(self, offer: pb.TransferOffer) -> None:
-        """Before an offer leaves that was made a while ago: if it was paused since, no ticket rides along."""
+        """Update an offer that was made some time ago, just before it is sent: drop its ticket if it is
+        paused.
+        """
         export = self._open.get(offer.transfer_id)
         if export is None:
             return
@@ -209,7 +219,7 @@ class Exports:
         export.transfer.mapped |= offer.ticket.path == LocalPath.name
 
     def peer_paused(self, transfer_id: bytes, paused: bool) -> bool:
-        """The peer keeps a transfer back, or no longer; whether it is one of these."""
+        """Handle the peer's pause or resume. Return False for a transfer that is not an open export."""
         export = self._open.get(transfer_id)
         if export is None:
             return False
@@ -218,7 +228,7 @@ class Exports:
         return True
 
     def peer_ended(self, end: pb.TransferEnd) -> bool:
-        """The peer has it, or wants no more of it; whether it is one of these."""
+        """Handle the peer's end of a transfer. Return False for a transfer that is not an open export."""
         export = self._open.get(end.transfer_id)
         if export is None:
             return False
@@ -235,13 +245,11 @@ class Exports:
         return True
 
     def pause_transfer(self, transfer: Transfer, paused: bool) -> None:
-        """As `Mover`."""
         transfer_id, export = self._moving(transfer)
         export.paused = paused
         self._follow(transfer_id, export)
 
     def cancel_transfer(self, transfer: Transfer) -> None:
-        """As `Mover`."""
         transfer_id, _ = self._moving(transfer)
         failure = failures.to_wire(TransferCancelled("the sender cancelled it"))
         self._rpc.tell_nowait(pb.TransferEnd(transfer_id=transfer_id, failure=failure))
@@ -251,20 +259,20 @@ class Exports:
         return next(item for item in self._open.items() if item[1].transfer is transfer)
 
     def _follow(self, transfer_id: bytes, export: Export) -> None:
-        """Let what this side keeps back take effect, on both sides."""
+        """Apply this side's pauses to one export, and notify the peer if that changes it."""
         here = self.paused or export.paused
         if not export.probe and export.transfer.set_paused(here=here):
             export.follow()
             self._rpc.tell_nowait(pb.TransferPause(transfer_id=transfer_id, paused=here))
 
-    # -- what the Flight server tells, on its threads --------------------------------------------------------
+    # -- callbacks of the Flight server, on its threads ------------------------------------------------------
 
     def refused(self, transfer_id: bytes) -> None:
-        """The content changed before all of it had left."""
+        """End a transfer whose content changed before all of it was sent."""
         self._loop.call_soon_threadsafe(self._end, transfer_id, FAILED, "its content has changed")
 
     def served(self, transfer_id: bytes, size_bytes: int, wire_bytes: int) -> None:
-        """It has handed out `size_bytes` as `wire_bytes`."""
+        """Count `size_bytes` of the body, which were sent as `wire_bytes`."""
         self._loop.call_soon_threadsafe(self._count, transfer_id, size_bytes, wire_bytes)
 
     def close(self, why: str) -> None:
@@ -285,7 +293,7 @@ class Exports:
         return pb.Manifest(content=content, key=self._key)
 
     def _export(self, transfer_id: bytes) -> Export:
-        """Raises AssetChanged for one that was retired, TicketRefused for any other that is not open."""
+        """Return an open export. Raises AssetChanged if it was retired, TicketRefused if it is unknown."""
         try:
             return self._open[transfer_id]
         except KeyError:
@@ -295,13 +303,15 @@ class Exports:
 
     def _check_room(self) -> None:
         if len(self._open) >= MAX_OPEN:
-            raise LimitExceeded(f"{MAX_OPEN} transfers are open; finish some before you ask for more")
+            raise LimitExceeded(f"{MAX_OPEN} transfers are open; finish some of them, then ask again")
 
     async def _ticket(self, query: pb.TicketQuery) -> pb.Ticket:
         if len(query.missing) > 2 * _MAX_RANGES or len(query.missing) % 2:
-            raise TicketRefused(f"what is missing of the value is told in over {_MAX_RANGES} ranges")
+            raise TicketRefused(
+                f"the missing parts of a value must be at most {_MAX_RANGES} ranges, in pairs"
+            )
         if any(first >= second for first, second in pairwise(query.missing)):
-            raise TicketRefused("what is missing of the value is told out of order")
+            raise TicketRefused("the missing parts of a value must be in ascending order")
         ranges = list(zip(query.missing[::2], query.missing[1::2], strict=True))
         while True:
             export = self._export(query.transfer_id)
@@ -309,7 +319,7 @@ class Exports:
             ticket = await self._make_ticket(
                 query.transfer_id, query.path, ranges, query.reference, plain=query.plain
             )
-            if not export.transfer.paused:  # meanwhile: what is mapped would be there at once
+            if not export.transfer.paused:  # paused meanwhile: a mapped body would be readable at once
                 export.transfer.mapped |= query.path == LocalPath.name
                 return ticket
 
@@ -365,7 +375,7 @@ class Exports:
             path.release(transfer_id)
         if state == COMPLETE and not export.probe:
             self._note_delivered(export.outgoing)
-            if transfer.path != LocalPath.name:  # what is mapped is compared with nothing
+            if transfer.path != LocalPath.name:  # the receiver keeps no bodies that it mapped
                 self._versions.keep(transfer.name, export.outgoing)
         export.outgoing.held.let_go(GOING_OUT, transfer_id)
         if state == COMPLETE and transfer.running:

@@ -1,4 +1,4 @@
-"""What moved in each second of the last quarter of an hour: written as it moves, so that an idle link costs
+"""Bytes per second over the last 15 minutes. Entries are written only when bytes move: an idle link costs
 nothing.
 """
 
@@ -13,8 +13,11 @@ KEPT_S = 15 * 60
 
 @dataclass(slots=True)
 class Second:
-    """One second in which something moved or was measured. `start_s` is Unix time; bytes count values, and
-    as `wire` what was sent for them; `queued_bytes` were still to be sent when the second began.
+    """One second in which bytes moved or a round trip was measured.
+
+    `start_s` is Unix time. `sent_bytes` and `received_bytes` count values as they are in memory; the `wire`
+    fields count the bytes that were sent for them. `queued_bytes` were waiting to be sent when the second
+    began.
     """
 
     start_s: int
@@ -28,14 +31,14 @@ class Second:
 
 @dataclass(slots=True)
 class Seconds:
-    """Written on the loop thread; any thread may ask."""
+    """Written on the loop thread; any thread may read."""
 
     _kept: deque[Second] = field(default_factory=deque)
 
     def count(
         self, direction: str, size_bytes: int, wire_bytes: int, now_s: float, queued: Callable[[], int]
     ) -> None:
-        """`size_bytes` more are there, for which `wire_bytes` moved."""
+        """Add `size_bytes` of values, for which `wire_bytes` moved; `direction` is "in" or "out"."""
         second = self._at(now_s, queued)
         if direction == "out":
             second.sent_bytes += size_bytes
@@ -45,17 +48,17 @@ class Seconds:
             second.received_wire_bytes += wire_bytes
 
     def round_trip(self, elapsed_s: float, now_s: float, queued: Callable[[], int]) -> None:
-        """One round trip was measured; the quickest of a second counts."""
+        """Add a measured round trip. Each second keeps its shortest."""
         second = self._at(now_s, queued)
         second.round_trip_s = min(elapsed_s, second.round_trip_s or elapsed_s)
 
     def since(self, since_s: float) -> tuple[Second, ...]:
-        """Copies of the seconds from `since_s` on, oldest first."""
+        """Return copies of the seconds from `since_s` (Unix time) on, oldest first."""
         return tuple(replace(second) for second in list(self._kept) if second.start_s >= since_s)
 
     def _at(self, now_s: float, queued: Callable[[], int]) -> Second:
         start_s = int(now_s)
-        # a clock that is set back adds to the latest second, and does not make one out of order
+        # if the clock was set back, add to the latest second, so that the order stays
         if not self._kept or self._kept[-1].start_s < start_s:
             self._kept.append(Second(start_s, queued()))
             while self._kept[0].start_s <= start_s - KEPT_S:

@@ -1,8 +1,9 @@
-"""What this side has of what the peer sends: earlier versions, whole or in part, that need not travel again.
+"""Earlier bodies that both sides keep, so that content the receiver already has is not sent again.
 
-Bodies that arrived are kept, by reference, up to a quota. They are their receiver's, who may change them: one
-that is not what the peer has sent is not looked at, so that nobody learns of the change, nor of what another
-peer has sent. What is taken is verified with the whole by its fingerprint.
+The receiver keeps references to bodies that have arrived, up to a quota. The user owns these bodies and may
+change them. Before a body is used, its digest is compared with the fingerprint that it arrived with, and a
+changed one is ignored. So the peer cannot learn of the change, nor of what another peer has sent. What was
+copied from kept bodies is verified again with the whole new body.
 """
 
 from __future__ import annotations
@@ -20,19 +21,21 @@ from duetlink.errors import RemoteProtocolError
 from duetlink.net.flight.body import Outgoing, Version
 from duetlink.net.flight.fingerprint import Fingerprint
 
-MIN_BYTES = 128 * 1024  # below, to ask for a manifest costs as much as the bytes
-SIMILAR = 1.25  # an object of another name is looked through where it is at most so many times as large
+MIN_BYTES = 128 * 1024  # below this, asking for a manifest costs as much as sending the bytes
+SIMILAR = 1.25  # an object of another name is searched if the sizes differ by at most this factor
 NOT_AGAIN = "what is in it need not travel again"
 COMPARED = "the peer has it: the next version is compared with it"
-LOOKED_THROUGH = 3  # times the size of an object: so much at most is read to find some of it
-MAX_PARTS = 2048  # that an offer tells of
+LOOKED_THROUGH = 3  # bytes that are searched for content of an object, as a multiple of its size
+MAX_PARTS = 2048  # parts (arrays) that an offer may describe
 _MIN_PART_BYTES = 8 * 1024
 
-Piece = tuple[int, memoryview]  # where it belongs, and the bytes
+Piece = tuple[int, memoryview]  # position in the new body, and the bytes
 
 
 def parts_to_wire(parts: Sequence[Part]) -> list[int]:
-    """Start, size and row size of each array of some size; the rest counts as bytes."""
+    """Return start, size and row size (bytes) of each large array, one after another. The rest counts as
+    bytes.
+    """
     large = [part for part in parts if part.size_bytes >= _MIN_PART_BYTES and part.row_bytes]
     return [
         number for part in large[:MAX_PARTS] for number in (part.start_bytes, part.size_bytes, part.row_bytes)
@@ -40,14 +43,14 @@ def parts_to_wire(parts: Sequence[Part]) -> list[int]:
 
 
 def segments(numbers: Sequence[int], size_bytes: int) -> list[Segment]:
-    """What `parts_to_wire` made; raises RemoteProtocolError where parts overlap or leave the body."""
+    """Parse what `parts_to_wire` returned. Raises RemoteProtocolError if parts overlap or leave the body."""
     if len(numbers) > 3 * MAX_PARTS:
         raise RemoteProtocolError(f"the peer offers an object of over {MAX_PARTS} parts")
     found = [Segment(*numbers[index : index + 3]) for index in range(0, len(numbers) - 2, 3)]
     end = 0
     for segment in found:
         if segment.start_bytes < end or not 0 < segment.row_bytes <= segment.size_bytes:
-            raise RemoteProtocolError("the peer offers an object whose parts overlap or are none")
+            raise RemoteProtocolError("the peer offers an object whose parts overlap or are malformed")
         end = segment.start_bytes + segment.size_bytes
     if end > size_bytes:
         raise RemoteProtocolError("the peer offers an object with parts beyond its end")
@@ -55,7 +58,9 @@ def segments(numbers: Sequence[int], size_bytes: int) -> list[Segment]:
 
 
 class Holding:
-    """Bodies of one peer. One method at a time; the slow ones read all that they look at."""
+    """Bodies that one peer has sent. Call one method at a time; the slow ones read all bytes of the
+    bodies.
+    """
 
     def __init__(self, quota_bytes: int, holdings: Holdings) -> None:
         self._bodies = HeldBodies(quota_bytes)
@@ -63,13 +68,15 @@ class Holding:
         self._held = Retained("the latest that the peer has sent")
 
     def keep(self, name: str, body: memoryview, offer: pb.TransferOffer) -> None:
-        """A body has arrived."""
+        """Keep a reference to a body that has arrived."""
         if self._bodies.keep(name, body, segments(offer.parts, len(body)), offer.fingerprint):
             self._held.size_bytes = self._bodies.total_bytes
             self._holdings.keep(self._held, NOT_AGAIN)
 
     def similar(self, name: str, size_bytes: int) -> list[Held]:
-        """Bodies that may share content with an object: versions of it, then others of about its size."""
+        """Return bodies that may share content with an object: first its versions, then others of similar
+        size.
+        """
         if size_bytes < MIN_BYTES:
             return []
         versions = self._bodies.versions(name)
@@ -88,14 +95,16 @@ class Holding:
         return found
 
     def whole(self, fingerprint: bytes, size_bytes: int) -> memoryview | None:
-        """A body that has this fingerprint now."""
+        """Return an unchanged body with this fingerprint and size; None if there is none. Reads all of it."""
         for held in self._bodies.bodies():
             if held.fingerprint == fingerprint and len(held.body) == size_bytes and _is_unchanged(held):
                 return held.body
         return None
 
     def version(self, name: str, size_bytes: int) -> Version | None:
-        """The newest version of an object, of that size, if it is as it was."""
+        """Return the newest version of an object if it has this size and is unchanged; else None. Reads all
+        of it.
+        """
         for held in self._bodies.versions(name)[:1]:
             if len(held.body) == size_bytes >= MIN_BYTES and _is_unchanged(held):
                 return Version(held.fingerprint, held.body)
@@ -103,9 +112,11 @@ class Holding:
 
 
 class Versions:
-    """The last version of each object that the peer has got from here: what the next one is compared with.
+    """The last version of each object that the peer has received: the next version is sent as differences to
+    it.
 
-    They are the owner's memory; who changes it finds that nothing is compared any more.
+    The bodies are the owner's memory. If the owner has changed one, its fingerprint no longer matches and
+    nothing is compared with it.
     """
 
     def __init__(self, quota_bytes: int, holdings: Holdings) -> None:
@@ -115,7 +126,7 @@ class Versions:
         self._sent_bytes = 0
 
     def keep(self, name: str, outgoing: Outgoing) -> None:
-        """The peer has this version."""
+        """Note that the peer has received this version."""
         self._holdings.keep(outgoing.held, COMPARED, name)
         before = self._sent.pop(name, None)
         self._sent[name] = outgoing
@@ -126,18 +137,19 @@ class Versions:
             self._let_go(*self._sent.popitem(last=False))
 
     def forget(self, name: str) -> None:
-        """Keep no version of this name."""
         sent = self._sent.pop(name, None)
         if sent is not None:
             self._let_go(name, sent)
 
     def _let_go(self, name: str, sent: Outgoing) -> None:
         self._sent_bytes -= sent.size_bytes
-        if self._sent.get(name) is not sent:  # else the very same was sent again
+        if self._sent.get(name) is not sent:  # otherwise the same body was sent again, and is still kept
             sent.held.let_go(COMPARED, name)
 
     def reference(self, name: str, outgoing: Outgoing, fingerprint: bytes) -> Outgoing | None:
-        """The version with this fingerprint, if `outgoing` can be compared with it item by item."""
+        """Return the version with this fingerprint, if `outgoing` can be compared with it item by item; else
+        None.
+        """
         sent = self._sent.get(name)
         if sent is None or sent.fingerprint != fingerprint or sent.runs != outgoing.runs:
             return None
@@ -145,13 +157,15 @@ class Versions:
 
 
 def pieces(manifest: pb.Manifest, size_bytes: int, held: Sequence[Held]) -> list[Piece]:
-    """What of an announced body lies in the held ones that are as they were. Reads all of them.
+    """Find content of an announced body in the unchanged ones of `held`. Reads all of them.
 
     Raises:
-        RemoteProtocolError: the manifest is none.
+        RemoteProtocolError: the manifest is malformed.
     """
     if not MIN_KEY_BYTES <= len(manifest.key) <= MAX_KEY_BYTES:
-        raise RemoteProtocolError(f"the peer names chunks by a key of {len(manifest.key)} bytes")
+        raise RemoteProtocolError(
+            f"the peer sent a key of {len(manifest.key)} bytes, not {MIN_KEY_BYTES} to {MAX_KEY_BYTES}"
+        )
     held = [one for one in held if _is_unchanged(one)]
     matches = find(Manifest.from_bytes(manifest.content, size_bytes), held, manifest.key)
     return [

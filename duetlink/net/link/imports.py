@@ -1,4 +1,4 @@
-"""The receiving side: pulls an offered body over the best path, and goes on over another where one fails."""
+"""The receiving side: pulls an offered body over the best path, and continues over another if one fails."""
 
 from __future__ import annotations
 
@@ -36,14 +36,16 @@ from duetlink.net.peer.rpc import Rpc
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# A ticket for local memory is given when the body has been written there.
+# Seconds, plus the time that _SLOW_BYTES_PER_S needs: a ticket for `local` arrives only when the whole body
+# was written to shared memory.
 TICKET_TIMEOUT_S = 60.0
 _SLOW_BYTES_PER_S = 100e6
-_LOOK_BYTES_PER_S = 200e6  # about how fast chunks are named, on both sides one after the other
-MAX_TRIES = 3  # without progress, on one path
-UPGRADE_MIN_BYTES = 8 * 1024 * 1024  # with less to go, changing the path costs more than it brings
+_LOOK_BYTES_PER_S = 200e6  # about how fast both sides together, one after the other, compute manifests
+MAX_TRIES = 3  # on one path, without progress in between
+UPGRADE_MIN_BYTES = 8 * 1024 * 1024  # with less than this left, changing the path takes longer than it saves
 
-# A path is stuck when nothing has come for this long, and for several times its longest pause so far.
+# A path is stuck if no bytes came for STALL_S, and for STALL_PAUSES times its longest pause so far. Before
+# the first bytes have come, it is stuck after STALL_FIRST_S.
 STALL_FIRST_S = 10.0
 STALL_S = 3.0
 STALL_PAUSES = 4
@@ -53,7 +55,7 @@ SPEED_WINDOW_S = 2.0
 
 
 class Imports:
-    """Pulls what the peer offers. Methods belong to the loop thread."""
+    """Pulls the bodies that the peer offers. Methods belong to the loop thread."""
 
     def __init__(
         self,
@@ -80,15 +82,15 @@ class Imports:
         limit_bytes: int,
         on_start: Callable[[Transfer], None] = lambda transfer: None,
     ) -> memoryview:
-        """The offered body: complete, verified, writable, and the caller's own.
+        """Receive the offered body: complete, verified and writable. The caller owns it.
 
-        If cancelled, the sender is told and nothing is kept.
+        If cancelled, the sender is notified and no part of the body is kept.
 
         Raises:
-            TransferCancelled: by the sender, or on this side by the transfer's own `cancel`.
-            LimitExceeded: larger than `limit_bytes`; nothing was allocated.
-            AssetChanged: the bytes that came are not the revision that was offered.
-            TransferFailed: every path failed; the message says why, for each.
+            TransferCancelled: the sender cancelled it, or this side by the transfer's own `cancel`.
+            LimitExceeded: it is larger than `limit_bytes`; nothing was allocated.
+            AssetChanged: the bytes that arrived are not the revision that was offered.
+            TransferFailed: every path failed; the message gives the reason for each.
         """
         if offer.size_bytes > limit_bytes:
             raise LimitExceeded(
@@ -118,10 +120,10 @@ class Imports:
         finally:
             self.pulls.remove(offer.transfer_id, pull)
             self._end(offer, transfer, error)
-            error = None  # with this frame it is a cycle
+            error = None  # the traceback refers to this frame: break the reference cycle
 
     async def _land(self, offer: pb.TransferOffer, pull: Pull) -> ReceiveBuffer:
-        """Where the whole body is, verified."""
+        """Return a buffer with the whole body, verified."""
         loop, transfer = asyncio.get_running_loop(), pull.transfer
 
         def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
@@ -135,7 +137,7 @@ class Imports:
             helped = adopted or receive_buffer.reference is not None
             if (
                 helped and receive_buffer.digest() != offer.fingerprint
-            ):  # what helped was changed here meanwhile
+            ):  # a kept body was changed on this side while it was being used: fetch everything
                 receive_buffer.discard()
                 receive_buffer = ReceiveBuffer(offer.size_bytes)
                 await self._fill(offer, receive_buffer, pull)
@@ -145,14 +147,14 @@ class Imports:
                     "shared; the owner should share it again, or share a copy"
                 )
         except BaseException:
-            receive_buffer.discard()  # the error may be kept for long, and this frame with it
+            receive_buffer.discard()  # the error may be kept for long, and keeps this frame alive
             raise
         return receive_buffer
 
     def _end(self, offer: pb.TransferOffer, transfer: Transfer, error: BaseException | None) -> None:
-        """Note how it ended, and tell the sender."""
+        """Record how the transfer ended, and notify the sender."""
         if isinstance(error, asyncio.CancelledError):
-            error = TransferCancelled("nobody waits for it any more")
+            error = TransferCancelled("the call that waited for it was cancelled")
         if error is None:
             transfer.end(COMPLETE)
         else:
@@ -171,7 +173,7 @@ class Imports:
         )
 
     async def _adopt(self, offer: pb.TransferOffer, receive_buffer: ReceiveBuffer, pull: Pull) -> bool:
-        """Place what this side has already; whether there was anything."""
+        """Copy what this side already has into the buffer. Return False if that was nothing."""
         if offer.sent_before:
             whole = await asyncio.to_thread(self._holding.whole, offer.fingerprint, offer.size_bytes)
             if whole is not None:
@@ -190,7 +192,9 @@ class Imports:
         return bool(found)
 
     def _worth_looking(self) -> bool:
-        """Whether the path is slower than looking for what is there already, or bytes are dear."""
+        """Return True if searching the kept bodies is faster than the path, or the fewest bytes are
+        wanted.
+        """
         best = self._path_selector.best
         if best is None or best.name == LocalPath.name:
             return False
@@ -204,7 +208,7 @@ class Imports:
     def _inline(self, offer: pb.TransferOffer, transfer: Transfer) -> memoryview:
         if len(offer.inline) != offer.size_bytes:
             transfer.end(FAILED)
-            raise TransferFailed(f"the peer sent {len(offer.inline)} bytes and announced {offer.size_bytes}")
+            raise TransferFailed(f"the peer announced {offer.size_bytes} bytes but sent {len(offer.inline)}")
         transfer.path = "inline"
         self._traffic.count(transfer, offer.size_bytes, offer.size_bytes)
         transfer.end(COMPLETE)
@@ -212,9 +216,9 @@ class Imports:
 
     async def _fill(self, offer: pb.TransferOffer, receive_buffer: ReceiveBuffer, pull: Pull) -> None:
         transfer = pull.transfer
-        avoid: dict[str, str] = {}  # paths that are no use for this transfer, and why
-        tries: dict[str, int] = {}  # of each path, since its last progress
-        plain = False  # whether the sender is to encode nothing
+        avoid: dict[str, str] = {}  # paths that failed for this transfer, and the reasons
+        tries: dict[str, int] = {}  # by path, since its last progress
+        plain = False  # ask the sender for unencoded blocks
         ticket: pb.Ticket | None = None
         whole = (
             receive_buffer.missing == [(0, receive_buffer.size_bytes)] and receive_buffer.reference is None
@@ -268,7 +272,10 @@ class Imports:
         pull: Pull,
         avoid: Mapping[str, str],
     ) -> None:
-        """Fetch by `path` until complete, broken, stuck, or a better path is up that is not to be avoided."""
+        """Fetch by `path` until the body is complete, the path breaks or is stuck, or a better one comes up.
+
+        Paths in `avoid` do not count as better.
+        """
         receive_buffer.resume()
         fetching = asyncio.ensure_future(path.fetch(ticket, receive_buffer))
         better = asyncio.ensure_future(self._path_selector.wait_better_than(path, avoid))
@@ -277,7 +284,7 @@ class Imports:
             await asyncio.wait((fetching, better, stuck), return_when=asyncio.FIRST_COMPLETED)
             if not (fetching.done() or stuck.done()):
                 if receive_buffer.size_bytes - receive_buffer.position_bytes >= UPGRADE_MIN_BYTES:
-                    receive_buffer.stop()  # the fetch leaves after the chunk at hand
+                    receive_buffer.stop()  # the fetch ends after the current chunk
                 await asyncio.wait((fetching, stuck), return_when=asyncio.FIRST_COMPLETED)
             if not fetching.done():
                 raise PathUnavailable(f"nothing came over it for {stuck.result():.0f} s")
@@ -289,11 +296,13 @@ class Imports:
                 fetching.cancel()
                 await asyncio.wait((fetching,))
             if not fetching.cancelled():
-                fetching.exception()  # it may have failed as the pull was ended
+                fetching.exception()  # retrieve the error: it may have failed because the pull was ended
 
     async def _wait_stuck(self, path: Path, receive_buffer: ReceiveBuffer, pull: Pull) -> float:
-        """Wait until the landing does not grow any more though nobody keeps it back, and return for how long
-        it has not; note the speed meanwhile.
+        """Wait until the path is stuck, and return for how many seconds no bytes have come.
+
+        Time in which the transfer is paused does not count. Meanwhile, report the path's speed to the path
+        selector.
         """
         position_bytes = noted_bytes = receive_buffer.position_bytes
         since_s = noted_s = time.monotonic()
@@ -301,7 +310,7 @@ class Imports:
         while True:
             await asyncio.sleep(_LOOK_S)
             now_s = time.monotonic()
-            if pull.transfer.paused:  # which says nothing of the path
+            if pull.transfer.paused:  # a pause says nothing about the path
                 position_bytes = noted_bytes = receive_buffer.position_bytes
                 since_s = noted_s = now_s
                 continue

@@ -1,4 +1,6 @@
-"""From a connection that is about to open to a link: who both sides are, and as whom each comes."""
+"""The introduction: both sides of a new connection exchange names and certificates, then it becomes a
+link.
+"""
 
 from __future__ import annotations
 
@@ -25,27 +27,27 @@ _BYE_TIMEOUT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PeerFacts:
-    """What the two sides know of each other once they are introduced."""
+    """What the introduction established about the peer."""
 
     peer_name: str
     peer_certificate_pem: bytes
     codecs: frozenset[str]  # that both sides have
-    together: bool  # whether the peer is on this machine
-    loopback: bool  # whether it has this side's loopback, as not every container has
-    subject: bytes  # the name under which the peer's Flight client comes
-    client: Identity  # as whom this side's Flight clients come to the peer
+    together: bool  # True if the peer is on this machine
+    loopback: bool  # True if it shares this side's loopback interface; a container may not
+    subject: bytes  # the name in the certificate that this side issued for the peer's Flight client
+    client: Identity  # key and certificate with which this side's Flight clients authenticate to the peer
 
 
 class Introducing:
     """Owns the channels until they are handed over to a link. Methods belong to the loop thread."""
 
     def __init__(self, connection: PeerConnection, settings: Settings, endpoint: Endpoint) -> None:
-        # at once: the peer's first message may come before this side has seen the channels open
+        # register handlers now: the peer's first message may arrive before this side sees the channels open
         self._reconnector = Reconnector(connection, settings, self.violated)
         self._rpc = Rpc(self._reconnector.control, call_timeout_s=settings.call_timeout_s)
         self._opened = False
         self._ended: LinkClosed | None = None
-        self._on_end: Callable[[LinkClosed], None] | None = None  # once it is a link's
+        self._on_end: Callable[[LinkClosed], None] | None = None  # set by `hand_over`
         self._settings = settings
         self._endpoint = endpoint
         self._subject = create_subject()
@@ -56,15 +58,15 @@ class Introducing:
         self._rpc.notice(pb.Bye, lambda bye: self._end(peer_closed(bye.reason)))
 
     async def accept(self, answer: bytes) -> None:
-        """Take the peer's answer to the offer of this side."""
+        """Apply the peer's answer to this side's offer (session descriptions)."""
         await self._reconnector.accept(answer)
 
     async def meet(self, name: str, timeout_s: float | None = None) -> PeerFacts:
-        """Wait for the channels and introduce both sides; returns after a full round trip.
+        """Wait for the channels and introduce both sides; return after a full round trip.
 
         Raises:
-            PairingError: no network path, or the peer did not answer in time.
-            RemoteProtocolError: the peer's introduction, or what it issued for this side, cannot be used.
+            PairingError: there is no network path, or the peer did not answer in time.
+            RemoteProtocolError: the peer's introduction, or the certificate that it issued, cannot be used.
             LinkClosed: the peer closed it.
         """
         await self._reconnector.open(timeout_s or self._settings.pairing_timeout_s)
@@ -94,14 +96,15 @@ class Introducing:
         )
 
     def hand_over(self, on_end: Callable[[LinkClosed], None]) -> tuple[Reconnector, Rpc]:
-        """The channels are the caller's from here on. `on_end` hears of a goodbye, and of a peer that breaks
-        the protocol.
+        """Give the channels to the caller, who owns them from here on.
+
+        `on_end` is called when the peer says goodbye or breaks the protocol.
         """
         self._on_end = on_end
         return self._reconnector, self._rpc
 
     async def close(self, reason: str = "") -> None:
-        """Say goodbye and free the channels, unless they have been handed over. Safe to call twice."""
+        """Say goodbye and free the channels, unless they were handed over. Safe to call twice."""
         if self._on_end is not None:
             return
         if self._opened and self._ended is None:
@@ -120,7 +123,7 @@ class Introducing:
     # -- how it ends early -----------------------------------------------------------------------------------
 
     def _end(self, error: LinkClosed) -> None:
-        """Let `meet` fail."""
+        """Make `meet` fail, or call `on_end` if the channels were handed over."""
         if self._on_end is not None:
             self._on_end(error)
             return
@@ -130,7 +133,7 @@ class Introducing:
             self._introduced.set_exception(error)
 
     def violated(self, error: RemoteProtocolError) -> None:
-        """The peer broke the protocol: tell it, then end."""
+        """Notify the peer that it broke the protocol, then end."""
         self._rpc.tell_nowait(pb.Bye(reason=f"protocol violation: {error}"))
         self._end(LinkClosed(f"the link was closed because {error}"))
 
@@ -140,14 +143,14 @@ class Introducing:
 
 
 async def say_goodbye(rpc: Rpc, reason: str) -> None:
-    """Tell the peer that this side closes the link; returns when it knows, or soon."""
+    """Notify the peer that this side closes the link; wait for its reply for at most a second."""
     with contextlib.suppress(DuetError, TimeoutError):
-        async with asyncio.timeout(_BYE_TIMEOUT_S):  # also where the link is looking for the peer
+        async with asyncio.timeout(_BYE_TIMEOUT_S):  # limits the wait also while the link is reconnecting
             await rpc.call(pb.Bye(reason=reason), pb.Done)
 
 
 def peer_closed(reason: str) -> LinkClosed:
-    """The peer has said goodbye, in its words."""
+    """Return the error for a goodbye of the peer, with the peer's reason made safe to show."""
     words = harmless(reason[:500])
     said = f": {words}" if words else ""
     error = LinkClosed(f"the peer closed the link{said}; launch or join a new one to go on")
@@ -156,5 +159,7 @@ def peer_closed(reason: str) -> LinkClosed:
 
 
 def _look(introduced: asyncio.Future[pb.Introduction]) -> None:
-    with contextlib.suppress(asyncio.CancelledError, DuetError):  # nobody may wait for it
+    with contextlib.suppress(
+        asyncio.CancelledError, DuetError
+    ):  # retrieve the error: `meet` may never have been called
         introduced.result()

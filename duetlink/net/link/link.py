@@ -1,4 +1,6 @@
-"""One life of the dual channel: introduced, connected, closed; everything it owns goes with it."""
+"""One link to one peer: it owns the control channel, the paths, the transfers and the streams, and frees
+them.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,17 @@ from duetlink.net.paths.registry import OURS, path_class
 from duetlink.net.streams.streams import Streams
 from duetlink.settings import PATHS, Settings
 
-_MOST_WAITING = 9  # calls at once: eight, and the one that pulls what comes on streams
+_MOST_WAITING = 9  # threads: eight for calls, one that pulls the peer's streams
 
 
 @dataclass(frozen=True, slots=True)
 class LinkOwner:
-    """What a link tells the one whose link it is, on the loop thread."""
+    """Callbacks of a link, called on the loop thread."""
 
     closed: Callable[[LinkClosed], None] = lambda error: None
-    lost: Callable[[str], None] = lambda why: None  # the peer is out of reach, and looked for
+    lost: Callable[[str], None] = lambda why: None  # the peer is out of reach, and the link is reconnecting
     restored: Callable[[], None] = lambda: None
-    stopped: Callable[[], None] = lambda: None  # this process was, for a while
+    stopped: Callable[[], None] = lambda: None  # this process did not run for a while
 
 
 class Link:
@@ -63,14 +65,14 @@ class Link:
         initiator: bool,
         sink: Sink,
     ) -> None:
-        """`introducing` has made `known`, and gives up its channels. `start` follows."""
+        """Take over the channels of `introducing`, which established `known`. Call `start` next."""
         self._reconnector, self.rpc = introducing.hand_over(self._end)
         self._settings = settings
         self._endpoint = endpoint
         self._subject = known.subject
         self._ended: asyncio.Future[LinkClosed] = asyncio.get_running_loop().create_future()
         self._closing: asyncio.Task[None] | None = None
-        self._lost_s = 0.0  # when the peer was lost last
+        self._lost_s = 0.0  # uptime when the connection was last lost
         self.sink = sink
         self.traffic = Traffic(sink)
         self.holdings = Holdings()
@@ -78,7 +80,7 @@ class Link:
         self._opened = LinkOpened(initiator, known.together, len(known.codecs))
         self.reading: Executor = endpoint.reading
         self._owner = LinkOwner()
-        # to be set before `start`, where there is a way to find the peer again
+        # set it before `start` if the peer can be found again; without it the link ends with its connection
         self.reconnect: Reconnect | None = None
         self.tuning = Tuning(
             self.rpc,
@@ -89,7 +91,8 @@ class Link:
             together=known.together,
         )
         self.agreement = Agreement(self.rpc, known.codecs, self.tuning.apply, initiator=initiator)
-        # where calls wait for the peer's network: of this link alone, so that no other link waits with them
+        # threads for calls that wait for the peer's network; own ones, so that a slow peer delays no other
+        # link
         self._waiting = OwnThreads(_MOST_WAITING, "duetlink-io")
         decoding = Decoding(endpoint.codec_pool, endpoint.workers)
         tickets = TicketTable(time.monotonic)
@@ -153,48 +156,54 @@ class Link:
         timeout_s: float | None = None,
         sink: Sink | None = None,
     ) -> Link:
-        """Introduce both sides, under `name` this one, and return the link, of which `sink` hears. Raises as
-        `Introducing.meet`.
+        """Introduce both sides, this one as `name`, and return the link, which emits its events to `sink`.
+
+        Raises as `Introducing.meet`.
         """
         known = await introducing.meet(name, timeout_s)
         return cls(introducing, known, settings, endpoint, initiator=initiator, sink=sink or Sink())
 
     @property
     def own_absence(self) -> str:
-        """That this side slept or was blocked a moment ago for longer than a silence may last, in words; else
-        empty.
+        """Text that says for how long this side slept or was blocked, if that ended a moment ago; else empty.
+
+        Only absences longer than the heartbeat time-out count.
         """
         return self._reconnector.own_absence()
 
     @property
     def ended(self) -> LinkClosed | None:
-        """Why it has ended; None while it has not."""
+        """The reason for its end; None while it has not ended."""
         return self._ended.result() if self._ended.done() else None
 
     @property
     def outage(self) -> Outage | None:
-        """Why the peer is out of reach, and for how long it is looked for; None while it is not. From any
-        thread.
+        """The reason why the peer is out of reach, and for how long the link will still try; None while it is
+        connected. From any thread.
         """
         return self._reconnector.outage
 
     def hurry(self) -> None:
-        """Somebody wants the peer now: look for it at once, where it is lost or silent."""
+        """Reconnect at once if the peer is lost or silent. Called when the user wants something from it."""
         self._reconnector.hurry()
 
     def belong_to(self, owner: LinkOwner) -> None:
-        """Let `owner` hear of the link from here on, and nobody else."""
+        """Send the link's callbacks to `owner` from here on, instead of an earlier owner."""
         self._owner = owner
 
     def start(self) -> None:
-        """All message handlers are registered: take messages, open the paths, watch the peer."""
+        """Receive messages, open the paths and watch the connection. Call it when all handlers are
+        registered.
+        """
         self.sink.emit(self._opened)
         self.rpc.start()
         self.path_selector.start()
         self._reconnector.start(self, self.reconnect)
 
     def _paths(self, context: PathContext) -> list[Path]:
-        """Those that this side allows; what the peer asks of the others is refused."""
+        """Return the allowed paths. For each of the others, register a handler that refuses the peer's
+        query.
+        """
         allowed = self._settings.allowed_paths
         for name, kind in OURS.items():
             if name not in allowed and kind.query is not None:
@@ -211,11 +220,11 @@ class Link:
 
     @property
     def datagrams(self) -> Datagrams:
-        """Messages of one packet, which may be lost."""
+        """The link's datagrams: single packets, which may be lost."""
         return self._reconnector.datagrams
 
     async def ping(self) -> float:
-        """One round trip over the control channel, in seconds."""
+        """Measure one round trip over the control channel, in seconds."""
         start_s = time.monotonic()
         await self.rpc.call(pb.Ping(), pb.Done)
         elapsed_s = time.monotonic() - start_s
@@ -223,15 +232,15 @@ class Link:
         return elapsed_s
 
     def statistics(self, state: str) -> Statistics:
-        """A frozen snapshot."""
+        """Return a frozen snapshot."""
         best, paths = self.path_selector.best, self.path_selector.statuses()
-        if self.outage is not None:  # whether a path still carries anything shows when the peer is back
+        if self.outage is not None:  # the paths can be judged only when the peer is back
             best, paths = None, tuple(path.out_of_reach() for path in paths)
         path = best.name if best else None
         return self.traffic.statistics(state, path, paths, self._reconnector.reconnects)
 
     async def close(self, reason: str = "") -> None:
-        """Say goodbye, then free everything. Returns when it is done; safe to call twice."""
+        """Say goodbye, then free everything. Return when that is done; safe to call twice."""
         if self._closing is None and not self._ended.done():
             await say_goodbye(self.rpc, reason)
         self._end(LinkClosed(f"this side closed the link{': ' + reason if reason else ''}"))
@@ -239,7 +248,7 @@ class Link:
             await asyncio.shield(self._closing)
 
     def cut(self, reason: str) -> None:
-        """End without waiting for the peer, as `close` does, which then returns soon if it is under way."""
+        """End the link without waiting for the peer. A `close` that is under way then returns soon."""
         if self._closing is None:
             self.rpc.tell_nowait(pb.Bye(reason=reason))
         self._end(LinkClosed(f"this side closed the link: {reason}"))
@@ -247,7 +256,7 @@ class Link:
     # -- how a link ends -------------------------------------------------------------------------------------
 
     def _end(self, error: LinkClosed) -> None:
-        """Begin to close, once, for one reason."""
+        """Begin to close. Only the first call has an effect, and its reason stays."""
         if self._closing is None:
             self._ended.set_result(error)
             self.sink.emit(LinkEnded(type(error)))
@@ -269,7 +278,7 @@ class Link:
         self._server.cancel()
         self._waiting.shutdown()
 
-    # -- how it survives, as `ReconnectorOwner` --------------------------------------------------------------
+    # -- callbacks of the reconnector (`ReconnectorOwner`) ---------------------------------------------------
 
     def gave_up(self, error: PeerLost) -> None:
         self._end(error)
@@ -307,19 +316,19 @@ class Link:
         raise PathUnavailable(f"the peer allows only these paths: {', '.join(self._settings.allowed_paths)}")
 
     def _listens_at(self, known: PeerFacts) -> tuple[str, range | None]:
-        """The address, and the ports, at which the peer, or this side's helper processes, can reach the
-        Flight server.
+        """Return host and ports at which the peer, or helper processes of this side, can reach the Flight
+        server.
         """
         settings = self._settings
-        fixed = settings.flight_ports  # which `Endpoint.open_fixed` has opened, whoever comes
+        fixed = settings.flight_ports  # `Endpoint.open_fixed` has opened it already
         if "tcp" not in settings.allowed_paths or (known.loopback and fixed is None):
-            return "127.0.0.1", None  # nobody needs to reach it from outside
+            return "127.0.0.1", None  # other machines need not reach it
         return settings.listen or "::", fixed
 
     async def _serve_flight(self, guest: Guest, host: str, ports: range | None) -> None:
-        """Have the peer admitted to the Flight server; paths wait for it."""
+        """Admit the peer to the Flight server; paths wait for this."""
         try:
             self._server.set_result(await self._endpoint.admit(host, self._subject, guest, ports))
         except (PathUnavailable, PortUnavailable, LinkClosed) as error:
             self._server.set_exception(error)
-            self._server.exception()  # it may be that no path asks
+            self._server.exception()  # retrieve the error: there may be no path that waits for it

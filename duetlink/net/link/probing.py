@@ -1,4 +1,4 @@
-"""How fast a path is: a moment's worth of bytes over it, made for the purpose."""
+"""Measuring the speed of a path by sending random bytes over it for a moment."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from duetlink.net.peer.rpc import Rpc
 
 PROBE_BYTES = 16 * 1024 * 1024
 
-# From the first bytes on: congestion control finds its rate, then they are counted.
+# Seconds from the first bytes on: during SETTLE_S congestion control finds its rate, then PROBE_TIME_S is
+# measured.
 SETTLE_S = 0.15
 PROBE_TIME_S = 0.25
 
-# A slow path should bring several chunks in that time: pieces of this size leave as they are.
+# So small that even a slow path delivers several in that time. They are not compressed.
 _PIECE_BYTES = 64 * 1024
 
 _PATIENCE_S = 5.0
@@ -38,13 +39,13 @@ class Prober:
         rpc.handle(pb.ProbeQuery, self._offer)
 
     async def measure(self, path: Path) -> Speed | None:
-        """How fast bytes come over `path` from the peer, None if too few came.
+        """Return how fast bytes from the peer come over `path`; None if too few came.
 
         Raises:
             DuetError: the path broke, or the peer does not allow it.
         """
         offer = await self._rpc.call(pb.ProbeQuery(path=path.name), pb.TransferOffer)
-        arrivals: list[tuple[float, int]] = []  # when, and how much until then
+        arrivals: list[tuple[float, int]] = []  # time, and bytes until then
         alone = not self._traffic.busy
 
         def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
@@ -59,7 +60,7 @@ class Prober:
                 async with asyncio.timeout(_PATIENCE_S):
                     await path.fetch(offer.ticket, receive_buffer)
         finally:
-            receive_buffer.discard()  # it and `count` hold each other
+            receive_buffer.discard()  # break the reference cycle with `count`
             self._rpc.tell_nowait(pb.TransferEnd(transfer_id=offer.transfer_id, path=path.name))
         speed = _speed(arrivals, alone and not self._traffic.busy)
         # A path that has carried all of it within 0.4 s is fast, and busy processors may have held it: the
@@ -71,7 +72,7 @@ class Prober:
 
     async def _offer(self, query: pb.ProbeQuery) -> pb.TransferOffer:
         if self._body is None:
-            # random: nothing on the way may make it smaller
+            # random, so that no device on the way can compress it
             piece = memoryview(secrets.token_bytes(_PIECE_BYTES))
             segments = [piece] * (PROBE_BYTES // _PIECE_BYTES)
             self._body = asyncio.ensure_future(asyncio.to_thread(Outgoing, segments, PROBE_BYTES))
@@ -79,8 +80,10 @@ class Prober:
 
 
 def _speed(arrivals: list[tuple[float, int]], alone: bool) -> Speed | None:
-    """From the bytes that came once the path had settled. Where it was over before, their second half counts:
-    the first tells how congestion control found its rate, and what a token bucket had saved.
+    """Return the rate of the bytes that came after the path had settled.
+
+    If the transfer was over before, the second half of its bytes is used: the first half shows how congestion
+    control found its rate, and what a token bucket had saved up. `alone`: no other transfer was running.
     """
     if not arrivals:
         return None

@@ -1,4 +1,4 @@
-"""One body on its way here: it waits while either side keeps it back, and ends where either says so."""
+"""The receiving of one body, which waits while either side has paused it, and ends if either side says so."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class _Paused(Exception):
-    """A step is to be begun anew."""
+    """Raised inside a step that must be restarted after a pause."""
 
 
 class Pull:
-    """`async with Pull(transfer) as pull`; methods belong to the loop thread."""
+    """Use as `async with Pull(transfer) as pull`. Methods belong to the loop thread."""
 
     def __init__(self, transfer: Transfer) -> None:
         self.transfer = transfer
@@ -38,11 +38,11 @@ class Pull:
         await self._whole.__aexit__(kind, error, trace)
 
     def end(self, error: DuetError) -> None:
-        """Let the block raise `error`, once its clean-up has run."""
+        """Make the block raise `error`, after its clean-up has run."""
         self._whole.leave(error)
 
     def follow(self) -> None:
-        """Let what has been noted in the transfer's record take effect."""
+        """Interrupt the current step, or let it run again, as the transfer's record says."""
         if self.transfer.paused:
             self._moving.clear()
             self._step.leave(_Paused())
@@ -50,13 +50,14 @@ class Pull:
             self._moving.set()
 
     async def wait_moving(self) -> None:
-        """Wait until nobody keeps it back."""
+        """Wait until neither side has paused the transfer."""
         await self._moving.wait()
 
     async def step(self, begin: Callable[[], Awaitable[T]]) -> T:
-        """What `begin()` brings. It waits while the transfer is paused, and is begun anew after a pause that
-        came in between: a pause must not use up deadlines, nor anybody's patience. When it returns, nobody
-        keeps the transfer back.
+        """Return the result of `begin()`, called while the transfer is not paused.
+
+        If a pause comes in between, the step is cancelled and begins again afterwards, so that a pause uses
+        up no deadline. When this returns, the transfer is not paused.
         """
         while True:
             await self.wait_moving()

@@ -1,4 +1,4 @@
-"""The pulls of one link that run, by their transfers' numbers, and what the sender says of them."""
+"""The running pulls of one link by transfer number, and the sender's messages about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from duetlink.net.peer.rpc import Rpc
 
 _ID_BYTES = 16
 
-# Words that are kept for a pull that has not begun: they may overtake the coroutine that begins it.
+# The most messages that are kept for pulls that have not begun: a message may arrive before the coroutine
+# that begins the pull has run.
 _EARLY = 256
 
 
@@ -24,11 +25,12 @@ class Pulls:
     def __init__(self, rpc: Rpc) -> None:
         self._rpc = rpc
         self._open: dict[bytes, Pull] = {}
-        # whether it is paused; None: cancelled; an error: why it has ended
+        # the last early message of each transfer: a bool: paused or not; None: cancelled; an error: why it
+        # ended
         self._early: OrderedDict[bytes, bool | AssetChanged | None] = OrderedDict()
 
     def add(self, transfer_id: bytes, pull: Pull) -> None:
-        """A pull has begun. Raises RemoteProtocolError where one of this number runs."""
+        """Register a pull and apply early messages. Raises RemoteProtocolError if its number is in use."""
         if transfer_id in self._open:
             raise RemoteProtocolError("the peer offers two transfers under one number")
         self._open[transfer_id] = pull
@@ -40,12 +42,11 @@ class Pulls:
                 pull.follow()
 
     def remove(self, transfer_id: bytes, pull: Pull) -> None:
-        """It has ended."""
         if self._open.get(transfer_id) is pull:
             del self._open[transfer_id]
 
     def peer_paused(self, pause: pb.TransferPause) -> None:
-        """The sender keeps a transfer back, or no longer."""
+        """Handle the sender's pause or resume."""
         pull = self._open.get(pause.transfer_id)
         if pull is None:
             self._keep(pause.transfer_id, pause.paused)
@@ -53,7 +54,7 @@ class Pulls:
             pull.follow()
 
     def peer_ended(self, end: pb.TransferEnd) -> None:
-        """The sender has taken a transfer back, or no longer shares what it brings."""
+        """Handle the sender's end of a transfer: it was cancelled, or its asset was retired."""
         pull = self._open.get(end.transfer_id)
         error = failures.from_wire(end.failure)
         why = error if isinstance(error, AssetChanged) else None
@@ -63,33 +64,31 @@ class Pulls:
             self._end(pull, why)
 
     def close(self, error: LinkClosed) -> None:
-        """The link has closed: whoever waits for a body learns of it."""
+        """Make all pulls raise `error`, because the link has closed."""
         for pull in self._open.values():
             pull.end(reraise(error))
 
     def _keep(self, transfer_id: bytes, word: bool | AssetChanged | None) -> None:
         if len(transfer_id) != _ID_BYTES:
             raise RemoteProtocolError(f"a transfer's number has {_ID_BYTES} bytes")
-        if isinstance(self._early.get(transfer_id, False), bool):  # anything else is the last word
+        if isinstance(self._early.get(transfer_id, False), bool):  # an end is final
             self._early[transfer_id] = word
         while len(self._early) > _EARLY:
             self._early.popitem(last=False)
 
     def pause_transfer(self, transfer: Transfer, paused: bool) -> None:
-        """As `Mover`."""
         for transfer_id, pull in self._open.items():
             if pull.transfer is transfer and transfer.set_paused(here=paused):
                 pull.follow()
                 self._rpc.tell_nowait(pb.TransferPause(transfer_id=transfer_id, paused=paused))
 
     def cancel_transfer(self, transfer: Transfer) -> None:
-        """As `Mover`."""
         for pull in self._open.values():
             if pull.transfer is transfer:
                 self._cancel(pull, "this side")
 
     def _end(self, pull: Pull, why: AssetChanged | None) -> None:
-        """As the sender says."""
+        """End a pull because the sender retired (`why`) or cancelled the transfer."""
         if why is None:
             self._cancel(pull, "the sender")
         else:
@@ -99,4 +98,4 @@ class Pulls:
     def _cancel(self, pull: Pull, who: str) -> None:
         error = TransferCancelled(f"{pull.transfer.name!r}: {who} cancelled it")
         pull.end(error)
-        pull.transfer.end(CANCELLED, str(error))  # at once: what is under way may take a moment to end
+        pull.transfer.end(CANCELLED, str(error))  # record it now: the fetch may take a moment to end

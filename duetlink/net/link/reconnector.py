@@ -1,10 +1,10 @@
-"""What keeps a link alive: one connection after another under the same two channels.
+"""Keeps a link alive by putting one connection after another under the same channels.
 
-A connection is lost when WebRTC says so, or when nothing has been heard for `heartbeat_timeout_s`: a network
-that changes, a laptop that sleeps. The two sides then meet again (`Reconnect`), and both channels go on where
-they were. An old connection that comes back to life first is kept. Where it was this side that slept or was
-blocked for longer than a silence may last, the reason says so: all that it sees of it is that the peer has
-ended the connection meanwhile.
+A connection counts as lost when WebRTC says so, or when nothing was received for `heartbeat_timeout_s`: the
+network changed, or a laptop sleeps. The two sides then meet again (`Reconnect`), and the channels continue
+where they were. If the old connection works again first, it is kept. If it was this side that slept or was
+blocked for that long, the reason for the loss says so, because all this side sees is that the peer has ended
+the connection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from duetlink.net.peer.deadline import Deadline
 from duetlink.net.peer.durable import DurableChannel
 from duetlink.settings import Settings
 
-# Makes the next connection to the same peer: described to each other, about to open.
+# Makes the next connection to the same peer. Both sides have exchanged descriptions; it is about to open.
 Reconnect = Callable[[], Awaitable[PeerConnection]]
 
 CONTROL_KEPT_BYTES = 4 * 1024 * 1024
@@ -38,36 +38,36 @@ _PAUSE_LAST_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """That there is no connection to the peer: why, and for how many seconds more one is looked for."""
+    """The reason for the lost connection, and for how many more seconds this side tries to reconnect."""
 
     why: str
     left_s: float
 
 
 class ReconnectorOwner(Protocol):
-    """What hears of the connections of a lifeline: the link."""
+    """Callbacks of the reconnector; the link implements them."""
 
     def connection_lost(self, why: str) -> None:
-        """The lifeline tries to reconnect."""
+        """The connection was lost, and the reconnector tries to replace it."""
 
     def attempt_failed(self, error: BaseException) -> None:
-        """There is no connection yet, and there will be another attempt."""
+        """One attempt to reconnect failed; another one follows."""
 
     def connection_restored(self) -> None: ...
 
     def was_stopped(self) -> None:
-        """This side was, for a while."""
+        """This process did not run for a while (sleep, or a blocked kernel)."""
 
     def network_changed(self) -> None: ...
 
     def gave_up(self, error: PeerLost) -> None:
-        """The peer is looked for no longer."""
+        """Reconnecting has failed for good."""
 
     def round_trip_took(self, time_s: float) -> None: ...
 
 
 class Reconnector:
-    """The two channels of a link, and the connections under them. Methods belong to the loop thread."""
+    """The channels of a link, and the connections under them. Methods belong to the loop thread."""
 
     def __init__(
         self,
@@ -77,14 +77,16 @@ class Reconnector:
     ) -> None:
         self._connection = connection
         self._settings = settings
-        self._owner: ReconnectorOwner | None = None  # once it is watched
+        self._owner: ReconnectorOwner | None = None  # set by `start`
         self._tasks: list[asyncio.Task[None]] = []
         self._heard_s = self._counted_from_s = uptime_s()
         self._heard = asyncio.Event()
         self._beat_s = uptime_s()
-        self._absent_s, self._back_s = 0.0, 0.0  # for how long this side did not run, and since when it does
+        self._absent_s, self._back_s = 0.0, 0.0  # how long this side last did not run, and when it continued
         self._addresses = _addresses()
-        self._why_lost: Callable[[], str] = lambda: ""  # in words of now: a silence goes on
+        self._why_lost: Callable[[], str] = lambda: (
+            ""
+        )  # a function, because the text says how long the silence has lasted
         self._deadline: Deadline | None = None
         self._search: asyncio.Task[PeerConnection] | None = None
         self._hurried = asyncio.Event()
@@ -94,16 +96,18 @@ class Reconnector:
         self.reconnects = 0
 
     async def accept(self, answer: bytes) -> None:
-        """Take the peer's answer to the first connection's offer."""
+        """Apply the peer's answer to the first connection's offer."""
         await self._connection.accept(answer)
 
     async def open(self, timeout_s: float) -> None:
-        """Wait for the first connection. Raises PairingError."""
+        """Wait until the first connection is open. Raises PairingError."""
         await self._connection.wait_open(timeout_s)
         self._attach()
 
     def start(self, owner: ReconnectorOwner, reconnect: Reconnect | None) -> None:
-        """Watch the connection from here on, for `owner`; without `reconnect` its end is the link's."""
+        """Watch the connection from here on, and call `owner`. Without `reconnect`, its end is the link's
+        end.
+        """
         self._beat_s = uptime_s()
         self._owner = owner
         self._tasks = [
@@ -113,13 +117,13 @@ class Reconnector:
 
     @property
     def outage(self) -> Outage | None:
-        """None while there is a connection. From any thread."""
+        """The current outage; None while there is a connection. From any thread."""
         deadline = self._deadline
         return None if deadline is None else Outage(self._why_lost(), deadline.left_s)
 
     def hurry(self) -> None:
-        """Somebody wants the peer now: look for it anew at once; a connection that there is counts as lost
-        unless something is heard within two beats.
+        """Search for the peer again at once. An existing connection counts as lost unless something is
+        received within two heartbeats.
         """
         self._hope_for(2 * self._settings.heartbeat_interval_s)
         self._hurried.set()
@@ -162,7 +166,7 @@ class Reconnector:
             owner.connection_restored()
 
     async def _wait_lost(self) -> Callable[[], str]:
-        """Wait until the connection is no use; returns what says why, whenever it is asked."""
+        """Wait until the connection is lost. Return a function that gives the reason as current text."""
         ended = asyncio.ensure_future(self._connection.wait_ended())
         try:
             while not ended.done():
@@ -182,7 +186,9 @@ class Reconnector:
         )
 
     def own_absence(self) -> str:
-        """That this side was away a moment ago for longer than a silence may last, in words; or empty."""
+        """Return text that says for how long this side was away, if that was longer than a heartbeat time-out
+        and ended less than one ago; else "".
+        """
         settings = self._settings
         self._look_away()
         is_over = uptime_s() - self._back_s > settings.heartbeat_timeout_s
@@ -194,19 +200,19 @@ class Reconnector:
         return words
 
     def _look_away(self) -> None:
-        """Notice where this side did not run since it looked last, which it does at each beat."""
+        """Detect, at each heartbeat, that this process did not run since the last one."""
         now_s = uptime_s()
         away_s, self._beat_s = now_s - self._beat_s, now_s
         if away_s <= 2 * self._settings.heartbeat_interval_s:
             return
         self._absent_s, self._back_s = away_s, now_s
-        # the silence may be this side's own
+        # the silence may be this side's own fault: give the peer one more heartbeat
         self._hope_for(self._settings.heartbeat_interval_s)
-        if self._owner is not None:  # soon: whoever asked is in the middle of something
+        if self._owner is not None:  # later, since the caller is in the middle of something
             asyncio.get_running_loop().call_soon(self._owner.was_stopped)
 
     async def _restore(self, owner: ReconnectorOwner, reconnect: Reconnect) -> None:
-        """Try for a new connection until there is one, or until the old one is heard again."""
+        """Try to reconnect until there is a new connection, or until the old one works again."""
         pause_s = _PAUSE_FIRST_S
         while True:
             connection = self._connection
@@ -217,7 +223,7 @@ class Reconnector:
             attempt = asyncio.ensure_future(self._replace(reconnect))
             try:
                 await asyncio.wait((attempt, heard), return_when=asyncio.FIRST_COMPLETED)
-                if self._connection is not connection:  # it was the new one that was heard
+                if self._connection is not connection:  # the message came over the new connection
                     await asyncio.wait((attempt,))
                 if not attempt.done():
                     return
@@ -236,7 +242,7 @@ class Reconnector:
                     attempt.cancel()
                     await asyncio.wait((attempt,))
                 if not attempt.cancelled():
-                    attempt.exception()  # looked at above, or of no interest any more
+                    attempt.exception()  # retrieve the error; it was handled above or no longer matters
             pause_s = min(max(2 * pause_s, _PAUSE_FIRST_S), _PAUSE_LAST_S)
 
     def _succeeded(self, owner: ReconnectorOwner, attempt: asyncio.Task[None]) -> bool:
@@ -250,7 +256,7 @@ class Reconnector:
         return error is None
 
     async def _replace(self, reconnect: Reconnect) -> None:
-        """Put a new connection under the channels, or raise and leave things as they were."""
+        """Put a new connection under the channels; if that raises, the old one stays."""
         connection = await self._found(reconnect)
         try:
             await connection.wait_open(self._settings.pairing_timeout_s)
@@ -267,14 +273,17 @@ class Reconnector:
         try:
             await asyncio.wait((search,))
             if search.cancelled():
-                raise LinkClosed("the search for the peer begins anew")
+                raise LinkClosed("the search for the peer was restarted")
             return search.result()
         finally:
             self._search = None
             search.cancel()
 
     async def _wait_resumed(self, connection: PeerConnection) -> None:
-        """Until the peer is there as well. It may have gone back to the old connection, and end this one."""
+        """Wait until the peer uses the new connection too.
+
+        Raises LinkClosed if it ends first: the peer may have returned to the old connection.
+        """
         resumed = asyncio.gather(asyncio.shield(self.control.resumed), asyncio.shield(self.bulk.resumed))
         ended = asyncio.ensure_future(connection.wait_ended())
         try:
@@ -293,14 +302,14 @@ class Reconnector:
         self.datagrams.attach(self._connection.datagrams)
         self._note_heard()
 
-    # -- is the peer there? ----------------------------------------------------------------------------------
+    # -- heartbeat -----------------------------------------------------------------------------------
 
     def _note_heard(self) -> None:
         self._heard_s = self._counted_from_s = uptime_s()
         self._heard.set()
 
     async def _beat(self, owner: ReconnectorOwner) -> None:
-        """Ping now and then, and look whether this machine's addresses have changed."""
+        """Ping at every interval, and check if this machine's addresses have changed."""
         interval_s = self._settings.heartbeat_interval_s
         pings: set[asyncio.Task[None]] = set()
         try:
@@ -320,7 +329,7 @@ class Reconnector:
                 ping.cancel()
 
     def _hope_for(self, time_s: float) -> None:
-        """Count the connection as lost unless something is heard within `time_s` from now."""
+        """Count the connection as lost unless something is received within `time_s` from now."""
         self._counted_from_s = uptime_s() - max(self._settings.heartbeat_timeout_s - time_s, 0.0)
 
     async def _ping(self, owner: ReconnectorOwner) -> None:

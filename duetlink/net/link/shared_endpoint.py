@@ -1,4 +1,4 @@
-"""The one endpoint of a process, with the loop that it runs on: from the first user to the last."""
+"""The one endpoint of a process and its loop thread, shared by all users and freed with the last one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duetlink.net.signaling.hosting import Hosting
 
 @dataclass(frozen=True, slots=True)
 class EndpointUse:
-    """What one user has of it. Stopping `thread` is the end of the use."""
+    """One user's share. Stopping `thread` ends the use."""
 
     thread: LoopThread
     endpoint: Endpoint
@@ -22,7 +22,7 @@ class EndpointUse:
 
 
 class SharedEndpoint:
-    """Any thread but the loop's own may call."""
+    """Counts the users of the endpoint. Call it from any thread except the loop's own."""
 
     def __init__(self) -> None:
         self._forget()
@@ -35,7 +35,7 @@ class SharedEndpoint:
         self._hosting = Hosting()
 
     def use(self) -> EndpointUse:
-        """Begin to use it."""
+        """Begin a use; the first one starts the loop thread and makes the endpoint."""
         with self._lock:
             in_child(self._forget)
             if self._thread is None or self._endpoint is None:
@@ -51,13 +51,15 @@ class SharedEndpoint:
             return EndpointUse(LoopShare(self._thread, self._leave), self._endpoint, self._hosting)
 
     def _leave(self) -> None:
-        with self._lock:  # whoever wants one now waits, and gets a new one
+        with self._lock:  # a concurrent `use` waits for the lock, and then makes a new endpoint
             self._users -= 1
             if not self._users:
                 self._free()
 
     def _end(self) -> None:
-        """The interpreter ends, and somebody may be about to open or to join something."""
+        """Free the endpoint when the interpreter exits. Another thread may be calling `use` at that
+        moment.
+        """
         with self._lock:
             self._free()
 

@@ -1,4 +1,4 @@
-"""Every transfer of one link, and the bytes both ways: what `statistics()` and `history()` are made from."""
+"""The transfers of one link and its byte counters, from which `statistics()` and `history()` are made."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from duetlink.net.link.history import Second, Seconds
 from duetlink.net.link.transfer import Mover, Transfer, TransferStatus
 from duetlink.net.paths.path_selector import PathStatus
 
-_STREAMING_S = 0.5  # a stream has moved so lately that it may slow what is measured
+_STREAMING_S = 0.5  # for this long after its last bytes, a stream counts as busy: it may slow a measurement
 
-HISTORY = 200  # transfers that the record keeps, and all that run
+HISTORY = 200  # transfers that are kept; running ones are always kept
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """A link at one moment. Bytes and rates count values (not control messages): as they are in memory, and,
-    as `wire`, as they were sent.
+    """A link at one moment.
+
+    Bytes and rates count values (not control messages) as they are in memory; the `wire` fields count the
+    bytes that were sent for them.
     """
 
     state: str
@@ -40,10 +42,10 @@ class Statistics:
 
 
 class Traffic:
-    """Written on the loop thread only; `statistics` may be asked for on any."""
+    """Written on the loop thread only; any thread may call `statistics`."""
 
     def __init__(self, sink: Sink) -> None:
-        """`sink` hears of each transfer that begins, pauses, resumes or ends."""
+        """`sink` receives an event for each transfer that begins, pauses, resumes or ends."""
         self._sink = sink
         now_s = time.monotonic()
         self.round_trip = RoundTripMeter()
@@ -57,7 +59,7 @@ class Traffic:
     def begin(
         self, name: str, direction: str, size_bytes: int, mover: Mover, elapsed_s: float = 0.0
     ) -> Transfer:
-        """A new transfer, into which `elapsed_s` of work have gone already."""
+        """Record a new transfer, on which `elapsed_s` of work was already spent."""
         number = next(self._numbers)
         transfer = Transfer(name, direction, size_bytes, elapsed_s, number, mover, self._sink)
         self._make_room()
@@ -68,26 +70,26 @@ class Traffic:
 
     def _make_room(self) -> None:
         excess = len(self._transfers) - HISTORY + 1
-        if excess > 0:  # none that runs goes: who has paused it wants to find it again
+        if excess > 0:  # running ones stay: a user who paused one must find it again
             ended = (known.number for known in self._transfers.values() if not known.running)
             for number in list(itertools.islice(ended, excess)):
                 del self._transfers[number]
 
     @property
     def transfers(self) -> list[Transfer]:
-        """Those that the record keeps, oldest first."""
+        """All recorded transfers, oldest first."""
         return list(self._transfers.values())
 
     @property
     def busy(self) -> bool:
-        """Whether a transfer or a stream moves, in either direction."""
+        """True if a transfer or a stream is moving bytes, in either direction."""
         streams_move = time.monotonic() - self._streamed_s < _STREAMING_S
         return streams_move or any(
             transfer.running and not transfer.paused for transfer in self._transfers.values()
         )
 
     def count(self, transfer: Transfer, size_bytes: int, wire_bytes: int) -> None:
-        """`size_bytes` more of `transfer` are there, for which `wire_bytes` had to move."""
+        """Add `size_bytes` to `transfer`, for which `wire_bytes` were sent."""
         now_s = time.monotonic()
         transfer.done_bytes += size_bytes
         transfer.wire_bytes += wire_bytes
@@ -96,19 +98,19 @@ class Traffic:
         self._seconds.count(transfer.direction, size_bytes, wire_bytes, time.time(), self._queued_bytes)
 
     def count_stream(self, direction: str, size_bytes: int) -> None:
-        """`size_bytes` have moved on streams of messages, which are no transfers."""
+        """Add `size_bytes` that moved on streams, which are not transfers."""
         now_s = self._streamed_s = time.monotonic()
         self._meters[direction].add(size_bytes, now_s)
         self._wire_meters[direction].add(size_bytes, now_s)
         self._seconds.count(direction, size_bytes, size_bytes, time.time(), self._queued_bytes)
 
     def round_trip_took(self, elapsed_s: float) -> None:
-        """One round trip over the control channel was measured."""
+        """Add one measured round trip over the control channel."""
         self.round_trip.add(elapsed_s)
         self._seconds.round_trip(elapsed_s, time.time(), self._queued_bytes)
 
     def history(self, since_s: float = 0) -> tuple[Second, ...]:
-        """The last quarter of an hour by seconds, from `since_s` on (Unix time), without silent ones."""
+        """Return the last 15 minutes by seconds, from `since_s` (Unix time) on, without idle seconds."""
         return self._seconds.since(since_s)
 
     def _queued_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""What is known of one transfer, on either side, and the frozen snapshot of it that others see."""
+"""The record of one transfer, on either side, and the frozen snapshot of it that users see."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ RUNNING, COMPLETE, CANCELLED, FAILED = "running", "complete", "cancelled", "fail
 
 @dataclass(frozen=True, slots=True)
 class TransferStatus:
-    """One transfer as of now. `path` is the one that carried the most recent bytes, `why` says why it failed
-    or was cancelled, and `paused_here` and `paused_there` who keeps it back.
+    """One transfer at one moment.
+
+    `path` is the path of the most recent bytes. `why` says why it failed or was cancelled. `paused_here` and
+    `paused_there` say which side has paused it.
     """
 
     name: str
@@ -27,12 +29,12 @@ class TransferStatus:
     path: str
     state: str
     duration_s: float
-    wire_bytes: int = 0  # what had to move for `done_bytes`
+    wire_bytes: int = 0  # bytes that were sent for `done_bytes`
     number: int = -1  # 0, 1, 2, … on this side of a link
     why: str = ""
     paused_here: bool = False
     paused_there: bool = False
-    paused_s: float = 0.0  # how much of the duration it was paused
+    paused_s: float = 0.0  # the part of the duration in which it was paused
 
     @property
     def bytes_per_s(self) -> float:
@@ -42,10 +44,10 @@ class TransferStatus:
 
 
 class Mover(Protocol):
-    """What moves transfers: this side's exports, or its pulls."""
+    """The owner of running transfers: this side's exports, or its pulls."""
 
     def pause_transfer(self, transfer: Transfer, paused: bool) -> None:
-        """Let this side keep it back, or no longer."""
+        """Pause or resume it on this side."""
 
     def cancel_transfer(self, transfer: Transfer) -> None:
         """End it on both sides."""
@@ -64,7 +66,7 @@ class Transfer:
         mover: Mover | None = None,
         sink: Sink | None = None,
     ) -> None:
-        """`sink` hears when it is paused, is resumed, and has ended."""
+        """`sink` receives an event when it is paused, is resumed, or has ended."""
         self._mover = mover
         self._sink = sink
         self._at_end: list[Callable[[], None]] = []
@@ -75,12 +77,12 @@ class Transfer:
         self.done_bytes = 0
         self.wire_bytes = 0
         self.path = ""
-        self.mapped = False  # the receiver can read all of it, whatever has been counted
+        self.mapped = False  # the receiver can read all of it, whatever was counted so far
         self.state = RUNNING
         self.why = ""
         self.paused_here = self.paused_there = False
         self._paused_since_s: float | None = None
-        self._paused_s = 0.0  # in pauses that have ended
+        self._paused_s = 0.0  # total of the pauses that have ended
         # what it was made from and can be made from anew, unless it is complete: see duet/transfers.py
         self.origin: object = None
         self._started_s = time.monotonic() - elapsed_s
@@ -92,11 +94,11 @@ class Transfer:
 
     @property
     def paused(self) -> bool:
-        """Whether either side keeps it back."""
+        """True if either side has paused it."""
         return self.paused_here or self.paused_there
 
     def pause(self, paused: bool) -> None:
-        """Let this side keep it back, or no longer. Raises TransferEnded."""
+        """Pause or resume it on this side. Raises TransferEnded."""
         self._check_running()
         if self._mover is not None:
             self._mover.pause_transfer(self, paused)
@@ -108,7 +110,7 @@ class Transfer:
             self._mover.cancel_transfer(self)
 
     def set_paused(self, *, here: bool | None = None, there: bool | None = None) -> bool:
-        """Note who keeps it back; whether that is new, and is to be put into effect."""
+        """Record which side has paused it. Return True if that is new and must be put into effect."""
         before = self.paused_here, self.paused_there
         now = before[0] if here is None else here, before[1] if there is None else there
         if not self.running or now == before:
@@ -121,7 +123,7 @@ class Transfer:
         return True
 
     def _count_pause(self) -> None:
-        """A pause may have begun or ended."""
+        """Update the paused time, after a change of the pauses."""
         now_s = time.monotonic()
         if self.paused:
             self._paused_since_s = self._paused_since_s or now_s
@@ -130,7 +132,7 @@ class Transfer:
             self._paused_since_s = None
 
     def when_ended(self, act: Callable[[], None]) -> None:
-        """Call `act` once it has ended, at once where it has."""
+        """Call `act` when the transfer has ended; immediately if it already has."""
         if self.running:
             self._at_end.append(act)
         else:
@@ -143,7 +145,7 @@ class Transfer:
         self.paused_here = self.paused_there = False
         self._count_pause()
         self._ended_s = time.monotonic()
-        self._mover = None  # the record outlives what moved it, and must not hold its memory
+        self._mover = None  # the record outlives its mover, and must not keep its memory alive
         if state == COMPLETE:
             self.origin = None
         if self._sink is not None:

@@ -1,4 +1,4 @@
-"""The tuner of what this side sends, and what is told of it to the other side."""
+"""The tuner that chooses codecs for what this side sends, and the messages about it to the peer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HISTORY = 256
 
 
 class Tuning:
-    """Methods belong to the loop thread; the tuner itself and the histories are for any."""
+    """Methods belong to the loop thread; the tuner itself and the histories may be used on any thread."""
 
     def __init__(
         self,
@@ -33,12 +33,12 @@ class Tuning:
         workers: int,
         together: bool,
     ) -> None:
-        """`available`: names of the codecs that both sides have. `paths`: whose speed the peer may tell.
-        `workers`: threads that encode. `together`: the peer is on this machine.
+        """`available`: names of the codecs that both sides have. `paths`: paths whose speed the peer may
+        report. `workers`: threads that encode. `together`: the peer is on this machine.
         """
         self.mine = History(_HISTORY)
         self._theirs = History(_HISTORY)
-        self._arrived_s: OrderedDict[int, float] = OrderedDict()  # by number: when the peer told it
+        self._arrived_s: OrderedDict[int, float] = OrderedDict()  # by number: when the decision first arrived
         self.rate_cap = RateCap()
         self._sink = sink
         self._rpc = rpc
@@ -59,14 +59,14 @@ class Tuning:
         rpc.notice(pb.CodecWanted, lambda wanted: self.tuner.load_for_peer(wanted.name))
 
     def apply(self, compression: Compression) -> None:
-        """Both sides have agreed on it."""
+        """Put settings into effect on which both sides have agreed."""
         self.tuner.compression = compression
         self.rate_cap.set_rate(compression.rate_cap_bytes_per_s, time.monotonic())
         self._sink.emit(CompressionChanged(compression.version))
         self._sink.changed()
 
     def _record(self, decision: Decision) -> None:
-        """Called on whichever thread the tuner decides."""
+        """Store and send one decision of the tuner. Called on the thread on which the tuner decides."""
         self.mine.add(decision)
         after = decision.after
         self._sink.emit(
@@ -83,7 +83,7 @@ class Tuning:
             self._loop.call_soon_threadsafe(self._tell, pb.TunerDecision(content=content))
 
     def _want(self, codec: str) -> None:
-        """Called on whichever thread loads one."""
+        """Ask the peer to load a codec. Called on the thread that loads it here."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._rpc.tell_nowait, pb.CodecWanted(name=codec))
 
@@ -93,7 +93,9 @@ class Tuning:
 
     def _measured(self, speed: pb.PathSpeed) -> None:
         if speed.path not in self._paths or not 0 < speed.bytes_per_s < math.inf:
-            raise RemoteProtocolError("the peer has measured a speed that cannot be, or of no path")
+            raise RemoteProtocolError(
+                f"the peer reported {speed.bytes_per_s} bytes/s for the path {speed.path[:40]!r}"
+            )
         self.tuner.goodput[speed.path] = speed.bytes_per_s
 
     def _told(self, message: pb.TunerDecision) -> None:
@@ -105,7 +107,7 @@ class Tuning:
         self._sink.changed()
 
     def theirs(self) -> list[tuple[Decision, float]]:
-        """The peer's decisions, each with the time at which it was first told here."""
+        """Return the peer's decisions, each with the monotonic time at which it first arrived here."""
         return [
             (decision, self._arrived_s.get(decision.number, time.monotonic())) for decision in self._theirs
         ]
