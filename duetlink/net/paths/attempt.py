@@ -1,4 +1,6 @@
-"""One attempt at a carried path, on one side: its helper process, and what that says to the peer's."""
+"""One attempt to open a carried path, on one side: its helper process, and the signals between both
+helpers.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ ATTEMPT_TIMEOUT_S = 8.0
 
 
 class Attempt:
-    """Runs from construction until it has failed, was lost, or is closed.
+    """Runs from construction until it fails, is lost, or is closed.
 
-    `up` is done with the loopback port, or raises PathUnavailable. `on_over` is called once, with the reason.
+    `up` resolves to the helper's loopback port, or raises PathUnavailable. `on_over` is called once, with the
+    reason for the end.
     """
 
     def __init__(
@@ -30,7 +33,9 @@ class Attempt:
         self.child = Child(self._signalled)
         self._signals_in = 0
         self._signals_out = 0
-        self._early: list[bytes] | None = []  # signals of the peer, before the process has started
+        self._early: (
+            list[bytes] | None
+        ) = []  # signals of the peer that arrived before the process was started
         loop = asyncio.get_running_loop()
         self._stopped: asyncio.Future[str] = loop.create_future()
         self._by_peer = False
@@ -39,7 +44,7 @@ class Attempt:
         self.task = loop.create_task(self._run())
 
     def signal(self, payload: bytes) -> None:
-        """The peer's helper says something."""
+        """Pass a message of the peer's helper to the helper here."""
         self._signals_in += 1
         if self._signals_in > MAX_SIGNALS:
             self.end(f"the other side sent over {MAX_SIGNALS} signals")
@@ -49,13 +54,13 @@ class Attempt:
             self.child.signal(payload)
 
     def end(self, why: str, *, by_peer: bool = False) -> None:
-        """Give it up for this reason, which the peer is told unless it was the peer's."""
+        """End the attempt for this reason; the peer is notified unless it ended the attempt (`by_peer`)."""
         if not self._stopped.done():
             self._by_peer = by_peer
             self._stopped.set_result(why)
 
     async def close(self) -> None:
-        """End it; the process is gone when this returns."""
+        """End the attempt and wait until its process is gone."""
         self.end("this side has closed the path")
         await asyncio.wait((self.task,))
 
@@ -65,13 +70,13 @@ class Attempt:
         if not trying.done():
             trying.cancel()
             await asyncio.wait((trying,))
-        # both may have happened: an exception that nobody asks for is printed in the notebook
+        # both may have ended: retrieve the error, or asyncio prints it in the notebook
         outcome = "" if trying.cancelled() else _outcome(trying)
         why = self._stopped.result() if self._stopped.done() else outcome
         self.end(why)
         if not self.up.done():
             self.up.set_exception(PathUnavailable(why))
-            self.up.exception()  # it may be that nobody waits for it
+            self.up.exception()  # mark the error as retrieved: there may be no caller that waits for `up`
         if not self._by_peer:
             end = pb.CarrierEnd(path=self._opening.path, attempt_id=self.id, why=why)
             self._context.rpc.tell_nowait(end)
@@ -79,7 +84,7 @@ class Attempt:
         await self.child.close()
 
     async def _attempt(self) -> str:
-        """Returns why a path that was up has ended."""
+        """Start the helper and wait until a path that was up has ended; return the reason."""
         context = self._context
         async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
             server = await asyncio.shield(context.server)
@@ -113,14 +118,14 @@ class Attempt:
 
 
 def _outcome(trying: asyncio.Task[str]) -> str:
-    """Why an attempt has ended, in words."""
+    """Return the reason for the end of an attempt, as text for a person."""
     error = trying.exception()
     if error is None:
         return trying.result()
     if isinstance(error, DuetError):
         return str(error)
     if isinstance(error, TimeoutError):
-        return f"no way to the peer was found in {ATTEMPT_TIMEOUT_S:g} s"
+        return f"no route to the peer was found in {ATTEMPT_TIMEOUT_S:g} s"
     trying.get_loop().call_exception_handler(
         {"message": "an attempt at a path failed by a defect", "exception": error}
     )

@@ -1,8 +1,8 @@
-"""The contract of a path. A path moves one body from its sender to its receiver; each side has an instance.
+"""The contract of a path, which moves one body at a time from its sender to its receiver.
 
-The receiver opens a path (reaches and authenticates the peer by it) and pulls. The sender makes a ticket that
-is good for one pull. What differs between paths is how the bytes come, and nothing else: the same values, the
-same errors, resumable at any offset unless the path takes over a body whole.
+Each side has an instance. The receiver opens the path (it reaches and authenticates the peer) and pulls. The
+sender makes a ticket that is good for one fetch. Paths differ only in how the bytes travel: values and errors
+are the same, and a fetch can resume at any offset, unless the path takes over a body as a whole.
 """
 
 from __future__ import annotations
@@ -34,36 +34,38 @@ OPEN_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class PathContext:
-    """What a path may use of its link."""
+    """The parts of its link that a path may use."""
 
     rpc: Rpc
     bulk: DurableChannel
-    client: Identity  # as whom this side's Flight clients come to the peer
+    client: Identity  # key and certificate with which this side's Flight clients authenticate to the peer
     peer_certificate_pem: bytes
     tickets: TicketTable
     server: asyncio.Future[FlightServer]
-    waiting: Executor  # for calls that wait for the peer, or for a network
-    reading: Executor  # for what reads or writes a whole object in memory
+    waiting: Executor  # threads for calls that wait for the peer, or for a network
+    reading: Executor  # threads for work that reads or writes a whole object in memory
     decoding: Decoding
-    initiator: bool  # exactly one of the two sides is
+    initiator: bool  # True on exactly one of the two sides
     prepare_limit_bytes: int
     carriers: CarrierCommands
     ice_servers: tuple[IceServer, ...]
-    map_port: bool  # whether the user allows to ask the router for one
+    map_port: bool  # True if the settings allow this side to ask the router for a port mapping
     holdings: Holdings
     sink: Sink
-    listen: str | None  # the address at which a path may listen; None: all
+    listen: str | None  # the address on which a path may listen; None: all
 
 
 class Path(ABC):
-    """One way to the peer. Methods belong to the loop thread; an executor of the context does what blocks."""
+    """One way to the peer. Methods belong to the loop thread; blocking work goes to an executor of the
+    context.
+    """
 
     name: ClassVar[str]
-    # what its `open` asks the peer, if anything: a peer that forbids this path refuses such a call
+    # the call that `open` makes to the peer, if any: a peer that forbids this path refuses it
     query: ClassVar[type[Message] | None] = None
-    # whether opening it starts a process, which is spared where it is not needed
+    # True if opening it starts a process: it is not opened where it is not needed
     costly: ClassVar[bool] = False
-    # whether its speed is worth finding out: it uses a network, and not that of the control channel
+    # True if its speed is measured: it uses a network, and not the control channel's connection
     measurable: ClassVar[bool] = True
 
     def __init__(self, context: PathContext) -> None:
@@ -71,48 +73,50 @@ class Path(ABC):
 
     @property
     def loss(self) -> float | None:
-        """The share of packets that this side has lost lately, where the path knows."""
+        """The share of packets that this side lost recently; None if the path does not know."""
         return None
 
     @abstractmethod
     async def open(self) -> None:
-        """Reach the peer and prove that it is the peer. May be called again after a failure.
+        """Reach the peer and verify that it is the peer. May be called again after a failure.
 
         Raises:
             PathUnavailable: this path does not work now; the message says why, for a person.
         """
 
     async def wait_down(self) -> Exception:
-        """Wait until the path, which is open, breaks by itself, outside of a fetch; returns why. Most break
-        only where something is fetched.
+        """Wait until an open path breaks outside of a fetch; return the reason.
+
+        Most paths notice that they are broken only during a fetch, so this never returns.
         """
         never: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         return await never
 
     async def prepare(self, outgoing: Outgoing) -> None:  # noqa: B027 - most paths have nothing to prepare
-        """Sender: do ahead what `offer` will need for this body, if this path is up and finds it worth it."""
+        """Sender: prepare what `offer` will need for this body, if the path is up and that pays."""
 
     @abstractmethod
     async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:
-        """Sender: make a ticket for what is ordered of `outgoing`, good for one fetch.
+        """Sender: make a ticket for the ordered parts of `outgoing`, good for one fetch.
 
         Raises:
-            PathUnavailable: not by this path, e.g. no room in shared memory.
-            AssetChanged: the content is no longer what was fingerprinted.
+            PathUnavailable: this path cannot carry it, e.g. shared memory is full.
+            AssetChanged: the content no longer has its fingerprint.
         """
 
     @abstractmethod
     async def fetch(self, ticket: pb.Ticket, receive_buffer: ReceiveBuffer) -> None:
-        """Receiver: pull until the landing is complete or stopped. If cancelled, nothing writes any more.
+        """Receiver: pull until the buffer is complete or stopped. If cancelled, no thread writes to it any
+        more.
 
         Raises:
-            PathUnavailable: the path broke; the landing keeps its verified prefix.
-            TicketRefused: the ticket is not valid (any more).
-            TransferFailed: the peer sent what it did not announce.
+            PathUnavailable: the path broke; the buffer keeps its verified prefix.
+            TicketRefused: the ticket is not valid, or no longer.
+            TransferFailed: the peer sent something that it did not announce.
         """
 
     def release(self, transfer_id: bytes) -> None:  # noqa: B027 - most paths hold nothing
-        """Sender: the transfer has ended; free what `offer` made for it."""
+        """Sender: free what `offer` made for a transfer that has ended."""
 
     async def close(self) -> None:  # noqa: B027 - most paths hold nothing
         """Free everything. Safe to call twice."""

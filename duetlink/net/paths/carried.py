@@ -1,7 +1,8 @@
-"""Paths over which a helper process on each side carries Flight's connections; the kernels introduce the two.
+"""Paths over which helper processes, one on each side, carry Flight's connections.
 
-The initiator of the link begins an attempt; the other side's `open` joins one that there is, or asks for one.
-One attempt serves both directions. It ends on both sides together, and a new one begins from nothing.
+The initiator of the link begins an attempt. `open` on the other side joins a running attempt, or asks the
+initiator for one. One attempt serves both directions. It ends on both sides together, and the next one starts
+from scratch.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from duetlink.net.stun.lending import has_turn
 WANTED_TIMEOUT_S = 5.0
 PROBE_TIMEOUT_S = 5.0
 
-# a peer cannot make this side start processes faster
+# limits how often a peer can make this side start a process
 MIN_INTERVAL_S = 0.25
 
 
@@ -36,10 +37,10 @@ class CarriedPath(FlightPath, Carried):
         self._begun = asyncio.Event()  # the other side has begun an attempt, or was refused one
         self._refused = ""
         self._begun_s = float("-inf")
-        self._last_why = ""  # of the last attempt's end
+        self._last_why = ""  # why the last attempt ended
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._proven = False  # the peer's Flight server was reached, and nothing has ended since
+        self._proven = False  # the peer's Flight server was reached, and the attempt has not ended since
         self._broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         context.carriers.serve(self.name, self)
 
@@ -74,22 +75,22 @@ class CarriedPath(FlightPath, Carried):
 
     @property
     def loss(self) -> float | None:
-        attempt = self._attempt  # asked for on any thread
+        attempt = self._attempt  # read once: this is called on any thread
         return attempt.child.loss if attempt is not None else None
 
     @property
     def description(self) -> str:
-        """How the peer is reached, for a person; empty while it is not."""
+        """Text for a person that says how the peer is reached; empty while it is not."""
         return self._attempt.child.description if self._attempt is not None else ""
 
     def refusal(self, peer_has_relay: bool) -> str:
-        """Why an attempt is no use, knowing what the peer has; empty where it may be."""
+        """Return why an attempt cannot succeed, given that the peer has a relay or not; empty if it may."""
         return ""
 
     # -- attempts --------------------------------------------------------------------------------------------
 
     async def _join(self) -> Attempt:
-        """The attempt that runs; else one that is begun here or asked for."""
+        """Return the running attempt, or begin or request one."""
         if self._attempt is None and self._context.initiator:
             self._begin(self._opening())
         elif self._attempt is None:
@@ -140,7 +141,7 @@ class CarriedPath(FlightPath, Carried):
     def has_relay(self) -> bool:
         return has_turn(self._context.ice_servers)
 
-    # -- the peer --------------------------------------------------------------------------------------------
+    # -- messages of the peer --------------------------------------------------------------------------------
 
     def peer_opens(self, opening: pb.CarrierOpen) -> None:
         if self._context.initiator:
@@ -151,8 +152,8 @@ class CarriedPath(FlightPath, Carried):
             raise PathUnavailable(why)
         self._check_interval()
         if (before := self._attempt) is not None:
-            before.end("the other side has begun anew", by_peer=True)
-            self._attempt_over(before, "the other side has begun anew")
+            before.end("the other side has begun a new attempt", by_peer=True)
+            self._attempt_over(before, "the other side has begun a new attempt")
         self._begin(opening)
 
     def peer_wants(self) -> None:
@@ -176,19 +177,21 @@ class CarriedPath(FlightPath, Carried):
 
 
 class PunchedPath(CarriedPath):
-    """Flight over a TCP connection through both NATs, opened from both sides at once."""
+    """Flight over a TCP connection through both NATs, opened from both sides at the same time."""
 
     name: ClassVar[str] = "punched"
 
 
 class UdpPath(CarriedPath):
-    """Flight through a tunnel on the addresses that ICE finds, straight through most pairs of NATs."""
+    """Flight through a tunnel over the UDP route that ICE finds; works directly through most pairs of
+    NATs.
+    """
 
     name: ClassVar[str] = "udp"
 
 
 class RelayPath(CarriedPath):
-    """The same through a TURN server of either side (RFC 8656), which sees nothing but ciphertext."""
+    """Flight through a tunnel over a TURN server of either side (RFC 8656), which sees only ciphertext."""
 
     name: ClassVar[str] = "relay"
 

@@ -1,4 +1,4 @@
-"""Where the peer's messages about carried paths arrive: checked, then handed to the path that they name."""
+"""Receives the peer's messages about carried paths, checks them, and passes them to the path they name."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ _MAX_WHY = 500
 
 
 class Carried(ABC):
-    """What a carried path does with the peer's messages."""
+    """The handlers of a carried path for the peer's messages."""
 
     @abstractmethod
     def peer_opens(self, opening: pb.CarrierOpen) -> None:
-        """The peer has begun an attempt. Raises PathUnavailable where this side does not join in."""
+        """The peer has begun an attempt. Raise PathUnavailable to refuse it."""
 
     @abstractmethod
     def peer_wants(self) -> None:
-        """The peer asks this side to begin one. Raises PathUnavailable where it does not."""
+        """The peer asks this side to begin an attempt. Raise PathUnavailable to refuse."""
 
     @abstractmethod
     def peer_signals(self, attempt_id: bytes, payload: bytes) -> None:
-        """The peer's helper says something to the one here."""
+        """The peer's helper sent a message for the helper here."""
 
     @abstractmethod
     def peer_ended(self, attempt_id: bytes, why: str) -> None:
-        """The attempt is over on the other side."""
+        """The attempt has ended on the other side."""
 
 
 class CarrierCommands:
-    """Of one link. Calls about paths that this side does not allow are refused, notices passed over."""
+    """One per link. Calls about paths that this side does not allow are refused; notices about them are
+    ignored.
+    """
 
     def __init__(self, rpc: Rpc, allowed: tuple[str, ...]) -> None:
         self._allowed = allowed

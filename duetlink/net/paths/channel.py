@@ -1,12 +1,12 @@
-"""Rung `channel`: Flight spliced through a second WebRTC data channel. Works wherever ICE does.
+"""The path `channel`: Flight through a second WebRTC data channel. It works wherever ICE does.
 
-Theory. gRPC must dial a TCP address, so the receiver listens on a loopback port and the sender connects to
-its own Flight server; between the two, bytes travel as frames on the `bulk` data channel. Several
-connections share it as numbered streams. aiortc has no back-pressure at the receiver, so each stream has
-credit, as in HTTP/2 (RFC 9113 §5.2): a side sends no more than the other has granted, and grants as its
-socket takes the bytes. The window is small on purpose: control messages queue behind it.
+gRPC must dial a TCP address. So the receiver listens on a loopback port, and the sender connects to its own
+Flight server; in between, the bytes travel as frames on the `bulk` data channel. Several connections share
+that channel as numbered streams. aiortc has no back-pressure at the receiver, so each stream has credit, as
+in HTTP/2 (RFC 9113 §5.2): a side sends no more than the other has granted, and grants more when its socket
+has accepted the bytes. The window is small because control messages queue behind it.
 
-Only ciphertext passes here: TLS runs from Flight client to Flight server, through the splice.
+Only ciphertext passes here: TLS runs from the Flight client to the Flight server.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class ChannelPath(FlightPath):
 
     name: ClassVar[str] = "channel"
     measurable: ClassVar[bool] = False
-    chunk_bytes: ClassVar[int] = 256 * 1024  # a chunk that breaks off is sent again, and progress is by chunk
+    chunk_bytes: ClassVar[int] = 256 * 1024  # small: an interrupted chunk is sent again as a whole
 
     def __init__(self, context: PathContext) -> None:
         super().__init__(context)
         self._streams: dict[int, _Stream] = {}
-        # even numbers are opened by one side, odd ones by the other
+        # one side uses even stream numbers, the other odd ones
         self._next_stream = 0 if context.initiator else 1
         self._tasks: set[asyncio.Task[None]] = set()
         self._probe: asyncio.Future[None] | None = None
@@ -48,7 +48,7 @@ class ChannelPath(FlightPath):
 
     async def open(self) -> None:
         context = self._context
-        # only until Flight's one connection is there: it is kept, and others have no business here
+        # listen only until Flight's one connection has arrived, so that other programs cannot connect
         listener = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
         try:
             port = listener.sockets[0].getsockname()[1]
@@ -56,7 +56,7 @@ class ChannelPath(FlightPath):
             self._probe = asyncio.get_running_loop().run_in_executor(
                 context.waiting, client.probe, OPEN_TIMEOUT_S
             )
-            self._probe.add_done_callback(asyncio.Future.exception)  # `close` may be all that waits for it
+            self._probe.add_done_callback(asyncio.Future.exception)  # mark its error as retrieved
             try:
                 await asyncio.shield(self._probe)
             except BaseException:
@@ -73,15 +73,16 @@ class ChannelPath(FlightPath):
         if self._tasks:
             await asyncio.wait(self._tasks)
         if self._probe is not None:
-            # It fails at once, since its connection is refused or closed; without this wait the loop could
-            # stop with a connection accepted and not yet handed out, which would then never be closed.
+            # It fails at once, since its connection is refused or closed. Without this wait the loop could
+            # stop while it holds an accepted connection that was not yet handed out, which would never be
+            # closed.
             await asyncio.wait((self._probe,), timeout=2.0)
         await super().close()
 
     # -- both ends of a stream -------------------------------------------------------------------------------
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Spliced in this very task: one cancelled before its first step would never close the socket.
+        # Spliced in this task: a new task that is cancelled before its first step would not close the socket.
         task = asyncio.current_task()
         assert task is not None
         if sum(number % 2 == self._next_stream % 2 for number in self._streams) >= MAX_STREAMS // 2:
@@ -97,13 +98,13 @@ class ChannelPath(FlightPath):
         except DuetError:
             await self._end(stream)
         except asyncio.CancelledError:
-            return  # by `close`; asyncio's own callback on this task chokes on a cancelled one
+            return  # by `close`; asyncio's own callback on this task fails on a cancelled one
         finally:
             writer.close()
             self._tasks.discard(task)
 
     async def _connect(self, stream: _Stream) -> None:
-        """The sender's end: join a stream that the peer opened to this side's own Flight server."""
+        """Sender: connect a stream that the peer opened to this side's own Flight server."""
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 server = await asyncio.shield(self._context.server)
@@ -166,7 +167,7 @@ class ChannelPath(FlightPath):
             self._opened(number)
             return
         stream = self._streams.get(number)
-        if stream is None:  # ended here while the frame was on its way
+        if stream is None:  # it ended here while the frame was under way
             return
         if kind == _DATA:
             stream.held_bytes += len(payload)
@@ -196,12 +197,12 @@ class ChannelPath(FlightPath):
 
 
 class _Stream:
-    """One spliced TCP connection: what has arrived for it, and what may be sent."""
+    """One spliced TCP connection: bytes that have arrived for it, and credit to send."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.ended = False  # by the peer
-        # inbound, bounded by the window that the peer was given
+        # inbound; bounded by the window that was granted to the peer
         self.arrived: asyncio.Queue[bytes] = asyncio.Queue()
         self.held_bytes = 0
         # outbound
@@ -215,7 +216,7 @@ class _Stream:
         self._granted.set()
 
     async def wait_credit(self) -> int:
-        """Wait until something may be sent; returns how much."""
+        """Wait for credit; return the number of bytes that may be sent."""
         while self.credit_bytes == 0:
             self._granted.clear()
             await self._granted.wait()

@@ -1,4 +1,4 @@
-"""What the paths that carry Flight share: tickets on one side, a pulling client on the other."""
+"""The common part of all paths that carry Flight: tickets on the sender, a Flight client on the receiver."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from duetlink.net.paths.base import Path, PathContext
 
 T = TypeVar("T")
 
-# A call that has not begun yet cannot be aborted, and over a dead path it begins after minutes.
+# Limits the wait for an aborted call: one that has not begun cannot be aborted, and over a dead path it
+# begins only after minutes.
 _ABORT_S = 2.0
 
 
 class FlightPath(Path):
-    """A path over which Flight is spoken. A subclass's `open` sets `self._client`."""
+    """A path that carries Flight. A subclass's `open` sets `self._client`."""
 
-    # of 0.5, 1, 2, 4 MiB the fastest for 1 GiB over TLS on loopback
+    # the fastest of 0.5, 1, 2 and 4 MiB for a body of 1 GiB over TLS on loopback
     chunk_bytes: ClassVar[int] = 2 * 1024 * 1024
 
     def __init__(self, context: PathContext) -> None:
@@ -31,7 +32,7 @@ class FlightPath(Path):
         self._client: FlightClient | None = None
 
     def _client_at(self, host: str, port: int) -> FlightClient:
-        """A client that takes nobody but the peer for the server there."""
+        """Return a client that accepts only the peer's certificate at this address."""
         context = self._context
         return FlightClient(host, port, context.client, context.peer_certificate_pem, context.decoding)
 
@@ -53,8 +54,10 @@ class FlightPath(Path):
     async def follow(
         self, ticket: bytes, take: Callable[[bytes, memoryview], None], stop: Callable[[], None]
     ) -> None:
-        """Receiver: hand every parcel of the peer's feed to `take`, on a thread, until it ends. If cancelled,
-        `stop` is called, and `take` must not wait any more; nothing is handed over after that.
+        """Receiver: call `take` on a thread with each record batch of the peer's feed, until the feed ends.
+
+        If cancelled, `stop` is called, after which `take` must not block; `take` is not called again after
+        this has returned.
 
         Raises:
             PathUnavailable, TicketRefused, RemoteProtocolError: see `FlightClient.follow`.
@@ -71,7 +74,9 @@ class FlightPath(Path):
         stop: Callable[[], None],
         patience_s: float | None = None,
     ) -> None:
-        """Make a call that receives, on a thread; if cancelled, abort it and wait for the thread, so long."""
+        """Make a receiving call on a thread. If cancelled, abort it and wait at most `patience_s` for the
+        thread.
+        """
         abort: list[Callable[[], None]] = []
         pulling = asyncio.get_running_loop().run_in_executor(
             self._context.waiting, call, ticket, into, abort.append
@@ -83,7 +88,9 @@ class FlightPath(Path):
             stop()
             for cancel in abort:
                 cancel()
-            with contextlib.suppress(Exception):  # the thread hands over what it has until it returns
+            with contextlib.suppress(
+                Exception
+            ):  # until the thread returns, it passes on what it has received
                 await asyncio.wait_for(asyncio.shield(pulling), patience_s)
             raise
 
@@ -95,4 +102,4 @@ class FlightPath(Path):
 
 def _look(pulling: asyncio.Future[None]) -> None:
     if not pulling.cancelled():
-        pulling.exception()  # it may be that nobody waits any more
+        pulling.exception()  # mark the error as retrieved: the caller may have been cancelled

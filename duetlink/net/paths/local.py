@@ -1,4 +1,4 @@
-"""Rung `local`: both notebooks on one host, of one user. The sender's memory is mapped, not sent."""
+"""The path `local`: both notebooks run on one host as one user. The sender's memory is mapped, not sent."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from duetlink.net.paths.shared_memory import LABEL_BYTES, Region, SharedMemory, 
 
 NONCE_BYTES = 32
 
-# A value up to this size is in the message that would tell where it is.
+# A value of at most this size is sent inline: the message that describes shared memory is as large.
 INLINE_BYTES = 16 * 1024
 
-# Each takes a descriptor, of which a process has 1,024 where nobody has raised that.
+# Each uses a file descriptor, and the default limit of a process is 1,024.
 MOST_READY = 64
 
 READY = "the peer may fetch it"
 FETCHED = "the peer fetches it"
 
-# Digested right after it was written, while it is in the cache.
+# So small that a piece is still in the cache when it is digested after it was written.
 _PIECE_BYTES = 1024 * 1024
 
-# Writing into fresh pages is the kernel's work; two threads keep it busy.
+# Two threads keep the kernel busy with providing fresh pages.
 _WRITERS = 2
 
-# What must stay free beside a body that is placed in memory a second time.
+# Memory that must stay free after a body was copied to shared memory.
 _RESERVE_BYTES = 512 * 1024 * 1024
 
 
 @dataclass(eq=False, slots=True)
 class _Placed:
-    """A body in shared memory, with the reasons for that."""
+    """A body in shared memory, and the entry that says why it is kept."""
 
     outgoing: Outgoing
     memory: SharedMemory
@@ -58,8 +58,10 @@ class _Placed:
 
 
 class LocalPath(Path):
-    """Bodies in sealed shared memory, each written once. The latest MOST_READY stay there for as long as they
-    are kept at all; any other is written when it is fetched, and stays until the peer has mapped it.
+    """Sends bodies by sealed shared memory; each is written only once.
+
+    The MOST_READY bodies that were used last stay there while they are kept at all. Any other is written when
+    it is fetched, and stays until the peer has mapped it.
     """
 
     name: ClassVar[str] = "local"
@@ -69,14 +71,16 @@ class LocalPath(Path):
     def __init__(self, context: PathContext) -> None:
         super().__init__(context)
         self._placed: dict[Outgoing, asyncio.Future[_Placed]] = {}
-        self._ready: dict[_Placed, None] = {}  # the one used last at the end
-        self._going: dict[bytes, _Placed] = {}  # by the number of a transfer
+        self._ready: dict[_Placed, None] = {}  # least recently used first
+        self._going: dict[bytes, _Placed] = {}  # by transfer number
         self._held: set[SharedMemory] = set()
         self._same_host = self._closed = False
         context.rpc.handle(pb.LocalChallenge, self._prove)
 
     async def open(self) -> None:
-        """Ask the peer to write a nonce of ours where only the same user on the same host can read it."""
+        """Ask the peer to write a nonce of ours to memory that only the same user on the same host can
+        read.
+        """
         if not supported():
             raise PathUnavailable("this system has no memfd (Linux only)")
         nonce = secrets.token_bytes(NONCE_BYTES)
@@ -90,8 +94,10 @@ class LocalPath(Path):
         self._same_host = True
 
     async def prepare(self, outgoing: Outgoing) -> None:
-        """Place a body before it is asked for: whoever asks then waits for a message, not for memory."""
-        # a smaller one rides along in the answer
+        """Copy a body to shared memory before it is asked for, so that a later request waits only for a
+        message.
+        """
+        # a smaller one is sent inline
         fits = INLINE_BYTES < outgoing.size_bytes <= self._context.prepare_limit_bytes
         if self._same_host and fits and outgoing.held.is_kept:
             await self._find(outgoing)
@@ -100,7 +106,7 @@ class LocalPath(Path):
         self._context.holdings.keep(outgoing.held, FETCHED, transfer_id)
         try:
             placed = await self._find(outgoing)
-            while not placed.memory.is_open:  # others have taken its place in the same moment
+            while not placed.memory.is_open:  # it was evicted at the same moment
                 placed = await self._find(outgoing)
         except BaseException:
             if transfer_id not in self._going:
@@ -126,10 +132,10 @@ class LocalPath(Path):
 
     def _note_failure(self, outgoing: Outgoing, placing: asyncio.Future[_Placed]) -> None:
         if placing.cancelled() or placing.exception() is not None:
-            self._placed.pop(outgoing, None)  # the next one may have more luck
+            self._placed.pop(outgoing, None)  # let the next request try again
 
     def _make_ready(self, placed: _Placed) -> None:
-        """Keep it for whoever asks next, in place of the one that nobody has asked for for longest."""
+        """Keep it as the most recently used body; evict the least recently used one if there are too many."""
         self._ready.pop(placed, None)
         self._ready[placed] = None
         self._context.holdings.keep(placed.held, READY)
@@ -145,7 +151,7 @@ class LocalPath(Path):
             raise TransferFailed("the peer's ticket for path local names no shared memory")
         try:
             body = open_region(_region(ticket.memory, receive_buffer.size_bytes))
-        except PathUnavailable as error:  # the path has been proven: this memory was given up
+        except PathUnavailable as error:  # the path works, so it is only this memory that was freed
             raise TicketRefused(str(error)) from None
         receive_buffer.map(body)
 
@@ -172,12 +178,12 @@ class LocalPath(Path):
         self._held.add(memory)
         memory.write(memoryview(challenge.nonce), 0)
         memory.seal()
-        # long enough for the peer to look
+        # long enough for the peer to read it
         asyncio.get_running_loop().call_later(10.0, _drop, weakref.ref(self), memory)
         return pb.LocalProof(memory=_to_wire(memory.region))
 
     async def _place(self, outgoing: Outgoing) -> _Placed:
-        if self._closed:  # what is prepared ahead may come this late, and nobody would free it
+        if self._closed:  # `prepare` may run this late, and the memory would never be freed
             raise PathUnavailable("the link is closed")
         available = _available_bytes()
         if outgoing.size_bytes + _RESERVE_BYTES > available:
@@ -202,7 +208,7 @@ class LocalPath(Path):
         try:
             await asyncio.shield(asyncio.gather(*writers))
         except BaseException:
-            await asyncio.wait(writers)  # they write to the descriptor
+            await asyncio.wait(writers)  # they are still writing to the descriptor
             self._drop(memory)
             raise
         if not outgoing.held.is_kept:
@@ -230,13 +236,13 @@ class LocalPath(Path):
 
 
 def _drop(path: weakref.ref[LocalPath], memory: SharedMemory) -> None:
-    # what the loop holds until later must not keep a closed link in memory
+    # a weak reference, so that the loop's timer does not keep a closed link in memory
     if (alive := path()) is not None:
         alive._drop(memory)
 
 
 def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int) -> None:
-    """Write leaves `first` to `end` on an I/O thread; raises AssetChanged for one that is not what it was."""
+    """Write the leaves from `first` up to `end`, on an I/O thread. Raises AssetChanged if one has changed."""
 
     def written(leaf: int) -> Iterator[memoryview]:
         position = leaf * LEAF_BYTES

@@ -1,8 +1,8 @@
-"""All paths of one link, tried together: which are up, which is best, what became of each.
+"""Opens all paths of one link, keeps them open, measures them, and chooses the best one.
 
-The order of the list is the preference, and what was measured corrects it: a path further down is taken where
-it is known to be FASTER times as fast. A path that fails is tried again after a pause that doubles from
-RETRY_FIRST_S to RETRY_LAST_S, so that a better path comes back in the background; where somebody waits for a
+The order of the list is the preference, and measured speed corrects it: a path further down is chosen if it
+is known to be FASTER times as fast. A path that fails is tried again after a pause that doubles from
+RETRY_FIRST_S to RETRY_LAST_S, so that a better path comes back in the background. If a transfer waits for a
 path, or the network has changed, it is tried again soon.
 """
 
@@ -22,26 +22,27 @@ from duetlink.net.paths.base import OPEN_TIMEOUT_S, Path
 
 RETRY_FIRST_S = 1.0
 RETRY_LAST_S = 60.0
-RETRY_WANTED_S = 2.0  # at most, while a transfer waits for a path
-RETRY_AT_ONCE_S = 0.25  # where there is news
+RETRY_WANTED_S = 2.0  # the longest pause while a transfer waits for a path
+RETRY_AT_ONCE_S = 0.25  # the pause after the network has changed
 
-# how long a transfer waits where every path is down: less if none of them has ever been up
+# how long a transfer waits while every path is down; shorter if none of them has ever been up
 GRACE_S = 30.0
 GRACE_NEVER_UP_S = 10.0
 
 FASTER = 2.0
-FASTER_RELAY = 4.0  # what passes a server costs somebody else, too
+FASTER_RELAY = 4.0  # higher, because relayed bytes cost the server's operator
 
 OPENING, UP, DOWN, IDLE = "opening", "up", "down", "idle"
-UNKNOWN = "unknown"  # how an open path is shown while the peer is out of reach
+UNKNOWN = "unknown"  # the state that is shown for an open path while the peer is out of reach
 
 
 @dataclass(frozen=True, slots=True)
 class PathStatus:
-    """One rung, for a person: `why` says in words what keeps it down, `bytes_per_s` how fast it last was.
+    """One path, for a person.
 
-    What was measured beside other traffic says only what the path brings `at_least`. `loss` is the share of
-    packets that this side has lost in the last seconds, where the path knows.
+    `why` says why it is down. `bytes_per_s` is its last measured speed; with `at_least`, it was measured
+    while other transfers ran, so the path may be faster. `loss` is the share of packets that this side lost
+    in the last seconds, if the path knows.
     """
 
     name: str
@@ -52,7 +53,7 @@ class PathStatus:
     loss: float | None = None
 
     def out_of_reach(self) -> PathStatus:
-        """The same while the peer is out of reach: of what was up, nothing is known."""
+        """Return the status to show while the peer is out of reach: an open path becomes UNKNOWN."""
         if self.state != UP:
             return self
         return dataclasses.replace(self, state=UNKNOWN, why="the peer is out of reach", loss=None)
@@ -60,7 +61,7 @@ class PathStatus:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How fast a path was, and whether it had the network to itself."""
+    """The measured speed of a path; `alone` if no other transfer ran."""
 
     bytes_per_s: float
     alone: bool
@@ -69,7 +70,7 @@ class Speed:
 class PathSelector:
     """Opens paths and keeps them open. Methods belong to the loop thread.
 
-    `measure` finds the speed of a path; None where it cannot tell. `sink` hears what becomes of each path.
+    `measure` returns the speed of a path, or None if it cannot. `sink` receives the events of all paths.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class PathSelector:
         self._closed = False
 
     def start(self) -> None:
-        """Begin to open every path."""
+        """Begin to open all paths."""
         for name in self._paths:
             self._open(name, 0.0)
 
@@ -103,7 +104,7 @@ class PathSelector:
         )
 
     def named(self, name: str) -> Path:
-        """The path of that name; raises PathUnavailable where this side does not allow it."""
+        """Return the path of that name. Raises PathUnavailable if this side does not allow it."""
         try:
             return self._paths[name]
         except KeyError:
@@ -112,16 +113,16 @@ class PathSelector:
             ) from None
 
     async def prepare(self, outgoing: Outgoing) -> None:
-        """Let every path do ahead what it can for a body that may be asked for."""
+        """Let every path prepare a body that may be asked for."""
         for path in self._paths.values():
-            with contextlib.suppress(DuetError):  # it will be said when somebody asks
+            with contextlib.suppress(DuetError):  # `offer` will raise it again
                 await path.prepare(outgoing)
 
-    # -- which is best ---------------------------------------------------------------------------------------
+    # -- the choice ----------------------------------------------------------------------------------------
 
     @property
     def best(self) -> Path | None:
-        """The path to take now, None where none is up."""
+        """The path to use now; None if none is up."""
         return self._best(())
 
     def _best(self, avoid: Mapping[str, str] | tuple[()]) -> Path | None:
@@ -132,10 +133,10 @@ class PathSelector:
         return self._paths[best.name] if best is not None else None
 
     async def wait_best(self, avoid: Mapping[str, str], grace_s: float | None = None) -> Path:
-        """The best path that is up and not in `avoid` (name -> why), waiting for one to come up.
+        """Return the best path that is up and not in `avoid` (name -> reason); wait until there is one.
 
         Raises:
-            PathUnavailable: all others have been down for `grace_s`; the message says why, for each.
+            PathUnavailable: all others were down for `grace_s`; the message gives the reason for each.
         """
         self._waiting += 1
         self._hurry.set()
@@ -165,7 +166,7 @@ class PathSelector:
         return GRACE_S if self._ever_up & {status.name for status in eligible} else GRACE_NEVER_UP_S
 
     async def wait_settled(self) -> None:
-        """Wait until every path has come up, failed once, or is not needed."""
+        """Wait until each path has come up, has failed once, or is not needed."""
         while any(status.state == OPENING for status in self._status.values()):
             await self._changed.wait()
 
@@ -180,7 +181,7 @@ class PathSelector:
             await self._changed.wait()
 
     async def wait_better_than(self, path: Path, avoid: Mapping[str, str]) -> Path:
-        """Wait until another path is up, not in `avoid`, and to be preferred to `path`."""
+        """Wait until a path that is not in `avoid` is up and preferred to `path`; return it."""
         while True:
             best = self._best(avoid)
             if best is not None and best is not path and self._preferred(best, path):
@@ -194,19 +195,19 @@ class PathSelector:
             not _faster(other_status, one_status) if first == one.name else _faster(one_status, other_status)
         )
 
-    # -- what is learnt of them ------------------------------------------------------------------------------
+    # -- speed and failures -------------------------------------------------------------------------------
 
     def note_speed(self, path: Path, bytes_per_s: float) -> None:
-        """A transfer moves that fast over `path`. Where it has become slow, the others are measured."""
+        """Store the speed of a transfer over `path`. If it has dropped by FASTER, measure all paths."""
         if self._measuring is not None and not self._measuring.done():
-            return  # the measuring is what slows it
+            return  # the measurement itself slows the transfer
         before = self._status[path.name].bytes_per_s
         self._set(dataclasses.replace(self._status[path.name], bytes_per_s=bytes_per_s, at_least=False))
         if before is not None and bytes_per_s * FASTER < before:
             self._measure_all()
 
     def mark_down(self, path: Path, error: Exception) -> None:
-        """`path` was found broken; it is opened again in the background."""
+        """Note that `path` is broken, and open it again in the background."""
         if not self._closed and self._status[path.name].state == UP:
             self._note_lost(path, error)
             self._open(path.name, RETRY_FIRST_S)
@@ -216,21 +217,21 @@ class PathSelector:
         self._set(PathStatus(path.name, DOWN, str(error)))
 
     def hurry(self) -> None:
-        """The network may have changed for the better: try what is down, now."""
+        """Try the paths that are down now, because the network may have changed."""
         self._hurry.set()
 
     def pause(self) -> None:
-        """The peer is out of reach: nobody gives up meanwhile."""
+        """Stop all time limits of waiting transfers while the peer is out of reach."""
         self.paused = True
 
     def resume(self) -> None:
-        """The peer is back, perhaps elsewhere: open what is down, now."""
+        """Continue after the peer came back, perhaps on another network: try the paths that are down now."""
         self.paused = False
         self.hurry()
         self._announce()
 
     async def close(self) -> None:
-        """Stop opening, close every path."""
+        """Stop opening, and close all paths."""
         self._closed = True
         tasks = [*self._openers.values(), *([self._measuring] if self._measuring else [])]
         for task in tasks:
@@ -246,7 +247,7 @@ class PathSelector:
         self._openers[name] = asyncio.ensure_future(self._keep_open(name, pause_s))
 
     async def _keep_open(self, name: str, pause_s: float) -> None:
-        """Open one path, again and again until it is up, and once more when it has broken."""
+        """Open one path, retry until it is up, and begin again when it has broken."""
         path = self._paths[name]
         while True:
             await self._pause(pause_s)
@@ -270,7 +271,7 @@ class PathSelector:
                 pause_s = RETRY_FIRST_S
 
     async def _pause(self, pause_s: float) -> None:
-        """Wait before the next try, not so long where somebody waits."""
+        """Wait before the next try; shorter if a transfer waits for a path."""
         await asyncio.sleep(min(pause_s, RETRY_AT_ONCE_S))
         if pause_s <= RETRY_AT_ONCE_S:
             return
@@ -280,8 +281,9 @@ class PathSelector:
                 await self._hurry.wait()
 
     async def _wait_needed(self, name: str) -> None:
-        """Both notebooks on one host need no path of a network, which would start a process at each: whether
-        they are is known once `local` has been tried, however long that takes a busy host.
+        """Wait while `local` is being tried or is up: on one host, no path needs to start processes.
+
+        `local` may take long on a busy host.
         """
         while (local := self._status.get("local")) is not None and local.state in (OPENING, UP):
             if local.state == UP and self._status[name].state != IDLE:
@@ -290,7 +292,7 @@ class PathSelector:
         self._set(PathStatus(name, OPENING))
 
     def _measure_all(self) -> None:
-        """Measure the paths whose speed is not known (any more): they compete, and senders want to know."""
+        """Measure all competing paths, for the choice among them and for the senders' tuner."""
         if self._measure is not None and (self._measuring is None or self._measuring.done()):
             self._measuring = asyncio.ensure_future(self._measure_competitors(self._measure))
 
@@ -300,11 +302,13 @@ class PathSelector:
             up = [self._paths[status.name] for status in self._status.values() if status.state == UP]
             competing = [path for path in up if path.measurable]
             unknown = [path for path in competing if path.name not in measured]
-            # nothing competes with shared memory
+            # no path can beat shared memory
             if not competing or "local" in (path.name for path in up):
                 return
             if not unknown:
-                if competing[0] is not self.best:  # one short look is not enough to pass it over
+                if (
+                    competing[0] is not self.best
+                ):  # one short measurement is not enough to reject the preferred path
                     await self._measure_one(measure, competing[0], better_only=True)
                 return
             measured.add(unknown[0].name)
@@ -324,7 +328,7 @@ class PathSelector:
         known = self._status[name]
         self._sink.emit(PathMeasured(Word(name), speed.bytes_per_s, speed.alone))
         if not speed.alone and (known.bytes_per_s or 0.0) >= speed.bytes_per_s:
-            return  # nothing new
+            return  # a busy network says only that the path is at least that fast
         self._set(dataclasses.replace(known, bytes_per_s=speed.bytes_per_s, at_least=not speed.alone))
 
     def _set(self, status: PathStatus) -> None:
@@ -348,7 +352,7 @@ def _why_down(error: Exception) -> str:
 
 
 def _faster(one: PathStatus, other: PathStatus) -> bool:
-    """Whether `one` is known to be so much faster that the order of preference does not count."""
+    """Return True if `one` is known to be so much faster than `other` that preference does not count."""
     if one.bytes_per_s is None or other.bytes_per_s is None or other.at_least:
         return False
     return one.bytes_per_s > (FASTER_RELAY if one.name == "relay" else FASTER) * other.bytes_per_s

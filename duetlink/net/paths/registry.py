@@ -1,4 +1,4 @@
-"""Which paths there are. Ours are in a table; those of other packages are found by their entry points."""
+"""The table of our own paths, and the lookup of paths of other packages by their entry points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OURS: Mapping[str, type[Path]] = {
 
 
 def path_class(name: str) -> type[Path]:
-    """The class of a path that the settings of this side name. Raises ExtensionFailed."""
+    """Return the class of a path that this side's settings name. Raises ExtensionFailed."""
     if name in OURS:
         return OURS[name]
     extension = extensions(PATHS, frozenset(OURS))[name]

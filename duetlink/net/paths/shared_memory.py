@@ -1,8 +1,8 @@
-"""Sealed memfds: a body in the kernel's memory that another process of the same user maps without a copy.
+"""Sealed memfds: memory that another process of the same user can map without a copy.
 
-Theory. See `base/runtime/shared_memory.py`. Another process opens it as /proc/PID/fd/N, for which the kernel
-asks what it asks of a debugger: the same user. A private mapping makes it writable for the reader alone, page
-by page.
+`base/runtime/shared_memory.py` explains the theory. Another process opens the memfd as /proc/PID/fd/N, for
+which the kernel requires the same rights as for a debugger, so the same user. A private mapping lets the
+reader write to its own copy of each page, without changing the original.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ LABEL_BYTES = 16
 
 
 def supported() -> bool:
-    """Whether this system has what the theory above needs (Linux)."""
+    """Return True if this system has memfds and /proc (Linux)."""
     return sys.platform == "linux" and os.path.isdir("/proc/self/fd")
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where a sealed memfd is to be found."""
+    """The location of a sealed memfd: process id, file descriptor, random label, size."""
 
     pid: int
     fd: int
@@ -33,7 +33,7 @@ class Region:
 
 
 class SharedMemory:
-    """A memfd of this process: write it, seal it, let others map it, close it."""
+    """A memfd of this process: write to it, seal it, let others map it, close it."""
 
     def __init__(self, label: bytes, size_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -44,7 +44,7 @@ class SharedMemory:
             raise PathUnavailable(f"no shared memory here: {error.strerror}") from None
 
     def write(self, piece: memoryview, offset_bytes: int) -> None:
-        """Write `piece` at its place; any thread. Raises PathUnavailable where memory is full."""
+        """Write `piece` at this offset; from any thread. Raises PathUnavailable if memory is full."""
         try:
             shared_memory.write(self._fd, piece, offset_bytes)
         except OSError as error:
@@ -53,7 +53,7 @@ class SharedMemory:
             ) from None
 
     def seal(self) -> None:
-        """Make the content final."""
+        """Make the content immutable."""
         shared_memory.seal(self._fd)
 
     @property
@@ -65,23 +65,23 @@ class SharedMemory:
         return self._fd >= 0
 
     def close(self) -> None:
-        """Give the memory up; mappings that others hold stay valid. Safe to call twice."""
+        """Close the descriptor; mappings of other processes stay valid. Safe to call twice."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def open_region(region: Region) -> memoryview:
-    """Map another process's sealed memfd privately: writable here, unchanged there, nothing copied.
+    """Map another process's sealed memfd privately: writable here, unchanged there, without a copy.
 
     Raises:
-        PathUnavailable: it cannot be opened from here: another host, user, container, or it is gone.
-        TransferFailed: what is there is not what was announced.
+        PathUnavailable: it cannot be opened: another host, user or container, or it was closed.
+        TransferFailed: it is not what was announced.
     """
     path = f"/proc/{region.pid}/fd/{region.fd}"
     expected = f"/memfd:{_name(region.label)} (deleted)"
     try:
-        # looked at before it is opened: opening a device or a FIFO by the peer's word could block or act
+        # check the link before opening: a device or FIFO that the peer names could block or have side effects
         visible = os.readlink(path) == expected
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if visible else -1
     except OSError as error:

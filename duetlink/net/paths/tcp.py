@@ -1,4 +1,4 @@
-"""Rung `tcp`: Flight dials the peer's own address, where a listener can be reached (LAN, VPN, one host)."""
+"""The path `tcp`: Flight dials the peer's own address, if that is reachable (LAN, VPN, one host)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duetlink.net.paths.flight_path import FlightPath
 
 MAX_HOSTS = 8
 
-# A SYN that nobody answers would wait a minute.
+# A connection attempt without an answer would otherwise wait a minute.
 DIAL_TIMEOUT_S = 3.0
 
 
@@ -35,7 +35,7 @@ class TcpPath(FlightPath):
         try:
             where = await self._context.rpc.call(pb.FlightAddressQuery(), pb.FlightAddress)
         except DuetError as error:
-            raise PathUnavailable(f"the peer told no address: {error}") from None
+            raise PathUnavailable(f"the peer gave no address: {error}") from None
         hosts = [host for host in where.hosts[:MAX_HOSTS] if _is_unicast(host)]
         if not hosts or not 0 < where.port < 65536:
             raise PathUnavailable("the peer has no address that could be dialled")
@@ -84,7 +84,9 @@ class TcpPath(FlightPath):
 
 
 def _is_unicast(host: str) -> bool:
-    """Whether `host` is an IP literal that names one machine: the peer must not make us resolve names."""
+    """Return True if `host` is an IP literal of one machine. Names are rejected: they are not resolved for a
+    peer.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

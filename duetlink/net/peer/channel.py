@@ -1,8 +1,8 @@
-"""One WebRTC data channel as whole messages with bounded queues.
+"""One WebRTC data channel as whole messages with a bounded queue.
 
-aiortc queues without limit on sending and has no back-pressure on receiving. Here a sender can wait while
-more than HIGH_WATER_BYTES are queued, and the receiver bounds the size of a message; bounding their number is
-the business of the layer that answers them (`peer.rpc`, `paths.channel`).
+aiortc queues without limit when sending, and has no back-pressure when receiving. Here a sender can wait
+while more than HIGH_WATER_BYTES are queued, and the receiver limits the size of a message. The number of
+messages is limited by the layer that answers them (`peer.rpc`, `paths.channel`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MessageChannel:
         self._reassembler = Reassembler()
         self._low = asyncio.Event()
         self._closed: str | None = None
-        # what comes before `listen`: the peer may see the channel open earlier than this side does
+        # messages that arrive before `listen`: the peer may see the channel open earlier than this side
         self._early: list[bytes | str] | None = []
         self._early_bytes = 0
         self._on_message: Callable[[bytes], None] = lambda message: None
@@ -46,7 +46,7 @@ class MessageChannel:
     def listen(
         self, on_message: Callable[[bytes], None], on_violation: Callable[[RemoteProtocolError], None]
     ) -> None:
-        """Hand over every message from here on, those first that came before anyone listened."""
+        """Call `on_message` for every message, first for those that arrived before this call."""
         self._on_message, self._on_violation = on_message, on_violation
         early, self._early = self._early or [], None
         for data in early:
@@ -61,7 +61,7 @@ class MessageChannel:
             raise LinkClosed(self._closed)
 
     def send_nowait(self, message: bytes) -> None:
-        """Queue one message, whatever is queued already. Raises LinkClosed."""
+        """Queue one message, even if too much is queued already. Raises LinkClosed."""
         if self._closed is not None:
             raise LinkClosed(self._closed)
         try:
@@ -71,13 +71,13 @@ class MessageChannel:
             raise LinkClosed(f"the data channel is {self._channel.readyState}") from None
 
     def fail(self, why: str) -> None:
-        """Refuse further sends with LinkClosed(`why`) and wake whoever waits."""
+        """Make further sends raise LinkClosed(`why`), and wake waiting ones."""
         if self._closed is None:
             self._closed = why
         self._low.set()
         if not self.opened.done():
             self.opened.set_exception(LinkClosed(why))
-            self.opened.exception()  # it may be that nobody waits for it
+            self.opened.exception()  # mark the error as retrieved: there may be no caller that waits for it
 
     def _opened(self) -> None:
         if not self.opened.done():

@@ -1,6 +1,6 @@
 """One RTCPeerConnection with three negotiated data channels, from offer to close.
 
-Descriptions travel as opaque bytes: pairing seals them, which is what authenticates the DTLS fingerprints.
+Descriptions travel as opaque bytes. Pairing seals them, which authenticates the DTLS fingerprints in them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONTROL_ID = 0
 BULK_ID = 1
 DATAGRAM_ID = 2
 
-# A queue in front of the control channel's messages is their delay; see net/paths/channel.py.
+# Small, because control messages wait behind this queue; see net/paths/channel.py.
 BULK_HIGH_WATER_BYTES = 128 * 1024
 
 MAX_DESCRIPTION_BYTES = 48 * 1024
@@ -39,7 +39,7 @@ class PeerConnection:
     """The WebRTC connection to one peer. Create, use and close it on the loop thread."""
 
     def __init__(self, ice_servers: list[RTCIceServer]) -> None:
-        # an explicit empty list: with None aiortc would ask a public STUN server of its own choice
+        # always a list: with None aiortc would use a public STUN server of its own choice
         self._pc = RTCPeerConnection(RTCConfiguration(iceServers=ice_servers))
         loop = asyncio.get_running_loop()
         if loop.get_exception_handler() is None:
@@ -64,28 +64,28 @@ class PeerConnection:
         return self._local()
 
     async def answer(self, offer: bytes, *, patient: bool = False) -> bytes:
-        """Take the peer's offer, gather candidates, return the answer; connecting has begun.
+        """Apply the peer's offer, gather candidates and return the answer; connecting has begun.
 
-        ICE gives up after half a minute of checks without an answer. If `patient` it waits on, for a peer
-        whose answer is carried by hand, and takes up its checks when they come.
+        ICE gives up after half a minute of checks without a reply. With `patient` it keeps waiting, for a
+        peer whose answer a person carries by hand, and continues when the peer's checks arrive.
         """
         if patient:
-            # trickle ICE (RFC 8838): as long as more candidates may follow, nothing has failed
+            # trickle ICE (RFC 8838): while more candidates may follow, ICE does not fail
             offer = offer.replace(b"a=end-of-candidates\\r\\n", b"")
         await self._set_remote(offer, "offer")
         await self._pc.setLocalDescription(await self._pc.createAnswer())
         return self._local()
 
     async def accept(self, answer: bytes) -> None:
-        """Take the peer's answer; connecting starts in the background."""
+        """Apply the peer's answer; connecting starts in the background."""
         await self._set_remote(answer, "answer")
 
     async def wait_open(self, timeout_s: float) -> None:
-        """Return once both ordered data channels are open; datagrams follow at once.
+        """Wait until both ordered data channels are open; the datagram channel opens with them.
 
         Raises:
             PeerUnreachable: ICE or DTLS failed; the message says what was tried.
-            PairingTimeout: neither came about in `timeout_s`.
+            PairingTimeout: they did not open within `timeout_s`.
         """
         opened = asyncio.gather(self.control.opened, self.bulk.opened)
         try:
@@ -96,7 +96,9 @@ class PeerConnection:
                 return
         finally:
             opened.cancel()
-            await asyncio.gather(opened, return_exceptions=True)  # or it complains when it is collected
+            await asyncio.gather(
+                opened, return_exceptions=True
+            )  # otherwise asyncio reports it when it is garbage-collected
         if done:
             raise PeerUnreachable(
                 f"no network path to the peer was found ({self._candidates()}); where both sides are behind "
@@ -107,7 +109,7 @@ class PeerConnection:
         )
 
     async def wait_ended(self) -> str:
-        """Wait until the connection has failed or was closed by the peer; returns why."""
+        """Wait until the connection has failed or the peer has closed it; return the reason."""
         return await asyncio.shield(self._ended)
 
     async def close(self) -> None:
@@ -116,7 +118,7 @@ class PeerConnection:
         self.bulk.fail("this side closed the link")
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._pc.close())
-        # aiortc may be closing it as well; to cancel one of the two while it waits for the other breaks both
+        # shielded: aiortc may be closing it too, and cancelling one of the two would break both
         await asyncio.shield(self._closing)
         if not self._ended.done():
             self._ended.set_result("this side closed the link")
@@ -162,8 +164,10 @@ class PeerConnection:
 
 
 def _pass_over_late_packets(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """aiortc sends in tasks that nobody waits for. What such a task finds once the connection below has gone
-    is a lost packet, and how the connection ended is told by its state; all else is shown as always.
+    """Ignore send errors of aiortc's background tasks after the connection has gone.
+
+    Such an error is a lost packet, and the connection's state tells how it ended. Everything else is reported
+    as usual.
     """
     task, error = context.get("future"), context.get("exception")
     name = getattr(task.get_coro(), "__qualname__", "") if isinstance(task, asyncio.Task) else ""

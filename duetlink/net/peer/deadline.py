@@ -1,8 +1,7 @@
-"""A time-out that counts only time in which an answer could come.
+"""A time-out that counts only time in which an answer could arrive.
 
-Theory. A laptop that wakes after an hour finds all its timers due at once, those of calls as well, before
-anything can say that it slept. So a deadline is counted in steps, and one that ends late counts no more than
-its length.
+When a laptop wakes up after an hour, all its timers expire at once, before any code can notice that it slept.
+So a deadline is counted in steps of a second, and a step that ends late counts only its own length.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ _STEP_S = 1.0
 
 
 class Deadline:
-    """`async with Deadline(time_s)` raises TimeoutError once `time_s` have been counted: not while this
-    process sleeps or is blocked, nor while `stands_still()`, which is asked once a second.
+    """`async with Deadline(time_s)` raises TimeoutError when `time_s` have been counted.
+
+    Time in which this process sleeps or is blocked does not count, nor does time in which `stands_still()`,
+    which is called once a second, returns True.
     """
 
     def __init__(self, time_s: float, stands_still: Callable[[], bool] = lambda: False) -> None:
@@ -27,7 +28,7 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
-        """What has not been counted yet."""
+        """Seconds that have not been counted yet."""
         return max(0.0, self._left_s)
 
     async def __aenter__(self) -> None:

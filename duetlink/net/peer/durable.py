@@ -1,11 +1,12 @@
-"""One ordered stream of messages that outlives its connections: each arrives once, whatever happens between.
+"""An ordered message channel that survives its connections: each message arrives exactly once.
 
-Theory. Every message has a number. A side keeps what it has sent until the other says that it has arrived,
-which every frame says by the way. When a connection is replaced, each side opens the new one by saying how
-far it has come; the other sends again from there, and what comes twice is known by its number (the session
-resumption of XMPP's XEP-0198, and of MQTT 5 §4.4, is the same idea).
+Every message has a number. A side keeps what it has sent until the other side confirms it; each frame carries
+the number up to which its sender has received everything. When a connection is replaced, each side begins by
+sending that number (RESUME), the other sends the rest again, and duplicates are recognised by their number.
+XMPP's XEP-0198 and MQTT 5 §4.4 resume sessions in the same way.
 
-Pings travel beside the numbers, are answered at once, and are never sent again: they measure a connection.
+Pings have no place in this numbering: they are answered at once and never repeated, because they measure one
+connection.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from collections.abc import Callable
 from duetlink.errors import LinkClosed, RemoteProtocolError
 from duetlink.net.peer.channel import MessageChannel
 
-_HEADER = struct.Struct("!BQQ")  # kind, number, how far the sender of this frame has come
+_HEADER = struct.Struct("!BQQ")  # kind, number, last number that the sender of this frame has received
 _MESSAGE, _ARRIVED, _RESUME, _PING, _PONG = range(1, 6)
 
-# What has arrived is confirmed by the next frame that goes out anyway, or at the latest by then.
+# Messages are confirmed by the next frame that is sent anyway, or at the latest after one of these limits.
 _CONFIRM_DELAY_S = 0.5
 _CONFIRM_BYTES = 64 * 1024
 _CONFIRM_MESSAGES = 64
@@ -33,7 +34,7 @@ _CONFIRM_MESSAGES = 64
 class DurableChannel:
     """Whole messages, each exactly once and in order, over one MessageChannel after another.
 
-    All methods belong to the loop thread. Without a connection, messages wait here.
+    All methods belong to the loop thread. While there is no connection, messages wait here.
     """
 
     def __init__(
@@ -43,16 +44,16 @@ class DurableChannel:
         *,
         kept_bytes: int,
     ) -> None:
-        """The peer has `violated` the protocol; something of it was `heard`, whatever it was."""
+        """`violated` is called when the peer breaks the protocol, `heard` whenever any frame arrives."""
         self.violated = violated
         self._heard = heard
         self._on_message: Callable[[bytes], None] = lambda message: None
         self._limit_bytes = kept_bytes
         self._channel: MessageChannel | None = None
-        self._flowing = False  # the peer has said how far it had come, and has been sent the rest
+        self._flowing = False  # the peer has said what it has received, and was sent the rest
         self._sent = 0
         self._arrived = 0
-        self._kept: deque[bytes] = deque()  # the last ones sent, which have not been confirmed
+        self._kept: deque[bytes] = deque()  # sent and not confirmed yet, oldest first
         self._kept_bytes = 0
         self._room = asyncio.Event()
         self._turn = asyncio.Lock()  # first come, first sent; fair
@@ -65,31 +66,32 @@ class DurableChannel:
         self.resumed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def listen(self, on_message: Callable[[bytes], None]) -> None:
-        """Hand over every message from here on. Where `on_message` raises RemoteProtocolError, the peer has
-        violated the protocol.
+        """Call `on_message` for every message from here on.
+
+        If it raises RemoteProtocolError, that counts as a violation by the peer.
         """
         self._on_message = on_message
 
     def attach(self, channel: MessageChannel) -> None:
-        """Go on over `channel`, which is open. `resumed` is done once the peer has done the same."""
+        """Continue over `channel`, which is open. `resumed` is done when the peer has done the same."""
         self.detach()
         self._channel = channel
         self.resumed = asyncio.get_running_loop().create_future()
         self._transmit(_RESUME, 0)
-        self._flowing = not self._kept  # else the peer says first what it lacks
+        self._flowing = not self._kept  # otherwise wait until the peer says what it has received
         channel.listen(self._received, self.violated)
 
     def detach(self) -> None:
-        """Leave the connection; what comes over it late is dropped, and will be sent again."""
+        """Leave the connection. Messages that arrive on it late are dropped; they will be sent again."""
         if self._channel is not None:
             self._channel.listen(lambda message: None, lambda error: None)
             self._channel = None
         self._flowing = False
 
     async def send(self, message: bytes) -> None:
-        """Queue one message, waiting first while too much is queued or unconfirmed.
+        """Queue one message; wait first while too much is queued or unconfirmed.
 
-        If cancelled while waiting, nothing of the message was queued.
+        If cancelled while waiting, no part of the message was queued.
 
         Raises:
             LinkClosed: the channel was closed for good.
@@ -99,12 +101,19 @@ class DurableChannel:
                 self._room.clear()
                 await self._room.wait()
             if self._flowing and self._channel is not None:
-                with contextlib.suppress(LinkClosed):  # the connection; the message waits for the next one
+                with contextlib.suppress(
+                    LinkClosed
+                ):  # only the connection closed; the message waits for the next one
                     await self._channel.wait_room()
             self.send_nowait(message)
 
     def send_nowait(self, message: bytes) -> None:
-        """Queue one message beyond the limit: for replies and farewells, which the peer's calls bound."""
+        """Queue one message even beyond the limit: for replies and goodbyes, whose number the peer's calls
+        limit.
+
+        Raises:
+            LinkClosed: the channel was closed for good.
+        """
         if self._closed is not None:
             raise LinkClosed(self._closed)
         self._sent += 1
@@ -114,7 +123,7 @@ class DurableChannel:
             self._transmit(_MESSAGE, self._sent, message)
 
     async def ping(self) -> float:
-        """One round trip over the connection at hand, in seconds. Cancel it where none comes back.
+        """Measure one round trip over the current connection, in seconds. It has no time limit of its own.
 
         Raises:
             LinkClosed: there is no connection now.
@@ -131,7 +140,7 @@ class DurableChannel:
         return time.monotonic() - start_s
 
     def fail(self, why: str) -> None:
-        """Refuse further sends with LinkClosed(`why`), wake whoever waits, keep nothing."""
+        """Make further sends raise LinkClosed(`why`), wake waiting ones, and drop all kept messages."""
         if self._closed is None:
             self._closed = why
         self._room.set()
@@ -140,10 +149,10 @@ class DurableChannel:
         if self._confirming is not None:
             self._confirming.cancel()
 
-    # -- what goes out ---------------------------------------------------------------------------------------
+    # -- sending ----------------------------------------------------------------------------------------
 
     def _transmit(self, kind: int, number: int, message: bytes = b"") -> bool:
-        """Send a frame, if the connection takes it; whether it did."""
+        """Send a frame; return False if the connection does not take it."""
         if self._channel is None:
             return False
         try:
@@ -154,7 +163,9 @@ class DurableChannel:
         return True
 
     def _owe(self, size_bytes: int) -> None:
-        """The peer has to learn that something has arrived: soon, or with the next frame."""
+        """Note that a message must be confirmed to the peer: at a limit now, otherwise with the next
+        frame.
+        """
         self._owed_messages += 1
         self._owed_bytes += size_bytes
         if self._owed_messages >= _CONFIRM_MESSAGES or self._owed_bytes >= _CONFIRM_BYTES:
@@ -167,7 +178,7 @@ class DurableChannel:
         if self._owed_messages:
             self._transmit(_ARRIVED, 0)
 
-    # -- what comes in ---------------------------------------------------------------------------------------
+    # -- receiving ----------------------------------------------------------------------------------------
 
     def _received(self, frame: bytes) -> None:
         self._heard()
@@ -179,7 +190,7 @@ class DurableChannel:
             self.violated(error)
 
     def _take(self, frame: bytes) -> bytes | None:
-        """Handle a frame; the message in it, if it has a new one."""
+        """Handle a frame; return the message in it, or None if there is none or it is a duplicate."""
         if len(frame) < _HEADER.size:
             raise RemoteProtocolError(f"the peer sent a frame of {len(frame)} bytes")
         kind, number, confirmed = _HEADER.unpack_from(frame)
@@ -200,7 +211,9 @@ class DurableChannel:
 
     def _take_message(self, number: int, frame: bytes) -> bytes | None:
         self._owe(len(frame))
-        if number <= self._arrived:  # it came over an earlier connection, and nobody could say so any more
+        if (
+            number <= self._arrived
+        ):  # a duplicate: it came over an earlier connection, but that ended before it was confirmed
             return None
         if number != self._arrived + 1:
             raise RemoteProtocolError(f"the peer sent message {number} after message {self._arrived}")
@@ -208,7 +221,7 @@ class DurableChannel:
         return frame[_HEADER.size :]
 
     def _confirmed(self, number: int) -> None:
-        """The peer has everything up to `number`."""
+        """Drop the kept messages up to `number`, which the peer has received."""
         first = self._sent - len(self._kept) + 1
         if number > self._sent:
             raise RemoteProtocolError(f"the peer confirms message {number} of {self._sent} that were sent")
@@ -218,7 +231,7 @@ class DurableChannel:
             self._room.set()
 
     def _resume(self) -> None:
-        """The peer is here as well and has said how far it has come: send it the rest."""
+        """Send the peer, which has said what it has received, the rest."""
         if self.resumed.done():
             raise RemoteProtocolError("the peer resumed twice on one connection")
         self.resumed.set_result(None)

@@ -1,8 +1,8 @@
-"""Which of the configured STUN and TURN servers answer now.
+"""Finds out which of the configured STUN and TURN servers answer now.
 
-aiortc keeps only the first STUN and the first TURN URL that it is given, and waits 5 s for a dead one. So
-every URL is asked for a sign of life first, all at once and for a bounded time, and aiortc gets the first of
-each kind that answered: a dead first URL hides no second one, and costs a moment.
+aiortc uses only the first STUN and the first TURN URL that it gets, and waits 5 s for a dead one. So every
+URL is probed first, all at once and within a time limit, and aiortc gets the first of each kind that
+answered. A dead first URL then hides no second one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from duetlink.net.stun.message import binding_request
 from duetlink.net.stun.wire import UdpWire
 from duetlink.settings import IceServer
 
-# what aiortc makes use of; it passes over others without a word
+# the kinds that aiortc supports; it silently ignores others
 _SUPPORTED = {("stun", None), ("stun", "udp"), ("turn", "udp"), ("turn", "tcp"), ("turns", "tcp")}
 
 
 @dataclass(frozen=True, slots=True)
 class ProbedServer:
-    """One URL, and whether its server answered."""
+    """One URL, and True if its server answered."""
 
     url: str
     reachable: bool
@@ -33,9 +33,9 @@ class ProbedServer:
 async def choose_ice_servers(
     servers: tuple[IceServer, ...], timeout_s: float
 ) -> tuple[list[RTCIceServer], list[ProbedServer]]:
-    """The servers to hand to aiortc (at most one STUN and one TURN), and what each URL did.
+    """Return the servers to give to aiortc (at most one STUN and one TURN), and the result for each URL.
 
-    Takes at most `timeout_s`, and no time where there are no servers.
+    Takes at most `timeout_s`, and no time if there are no servers.
     """
     urls = [(server, url) for server in servers for url in server.urls]
     answers = await asyncio.gather(*(_answers(url, timeout_s) for _, url in urls))
@@ -69,7 +69,9 @@ async def _answers(url: str, timeout_s: float) -> bool:
 
 
 async def _answers_binding(host: str, port: int, timeout_s: float) -> bool:
-    """Whether anything answers a Binding request there, with success or with an error."""
+    """Return True if there is an answer to a Binding request, success or error. Raises TimeoutError or
+    OSError.
+    """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     to = str(found[0][4][0]), port

@@ -1,9 +1,9 @@
-"""Calls over the control channel: ids, replies, deadlines, cancellation, bounded on both sides.
+"""Calls over the control channel: ids, replies, deadlines and cancellation, with limits on both sides.
 
-A call is one envelope with an id, its reply carries the same id in `reply_to`. Calls in flight are bounded by
-MAX_CALLS at the caller (who waits) and at the callee (who closes the link on more). Handlers start in the
-order in which calls arrive; a handler that does not await has finished before the next one starts. While
-there is no connection, calls wait and their deadlines stand still (`deadline.py`).
+A call is one envelope with an id; its reply carries the same id in `reply_to`. At most MAX_CALLS may be in
+flight: the caller waits, and the callee closes the link if there are more. Handlers start in the order in
+which calls arrive, and a handler that does not await has finished before the next one starts. While there is
+no connection, calls wait and their deadlines stop (`deadline.py`).
 """
 
 from __future__ import annotations
@@ -46,21 +46,23 @@ class Rpc:
         self._notices: dict[str, Callable[[Message], None]] = {}
         self._closed: LinkClosed | None = None
         self._paused = False
-        # what the peer, ready earlier than this side, sends before `start`
+        # messages that arrive before `start`, if the peer is ready earlier
         self._early: list[tuple[pb.Envelope, Message]] | None = []
         self._early_bytes = 0
         channel.listen(self._received)
 
     def handle(self, kind: type[M], handler: Handler[M]) -> None:
-        """Answer calls of message type `kind` with `handler`, whose errors travel back as failures."""
+        """Answer calls of message type `kind` with `handler`. Its errors are sent to the caller as
+        failures.
+        """
         self._handlers[kind.DESCRIPTOR.full_name] = cast("Handler[Message]", handler)
 
     def notice(self, kind: type[M], receiver: Callable[[M], None]) -> None:
-        """Hand notices of message type `kind` to `receiver`, in order."""
+        """Call `receiver` for notices of message type `kind`, in order."""
         self._notices[kind.DESCRIPTOR.full_name] = cast("Callable[[Message], None]", receiver)
 
     def start(self) -> None:
-        """All handlers are registered: take what came early, then what comes."""
+        """Handle early messages, then new ones. Call it when all handlers are registered."""
         early, self._early = self._early or [], None
         try:
             for envelope, body in early:
@@ -71,10 +73,10 @@ class Rpc:
     async def call(self, body: Message, reply: type[M], *, timeout_s: float | None = None) -> M:
         """Call the peer and return its reply, of type `reply`.
 
-        If cancelled or late, the peer is told to stop; it may or may not have acted by then.
+        If the call is cancelled or late, the peer is asked to stop; it may or may not have acted by then.
 
         Raises:
-            CallTimeout: no reply within `timeout_s` (default: settings.call_timeout_s).
+            CallTimeout: there was no reply within `timeout_s` (default: settings.call_timeout_s).
             LinkClosed: the link closed first.
             RemoteProtocolError: the reply is of another type.
             DuetError: the failure that the peer reported, by type (`wire.failures`).
@@ -108,24 +110,24 @@ class Rpc:
         return answer
 
     def pause(self) -> None:
-        """There is no connection: let all deadlines stand still."""
+        """Stop all deadlines, because there is no connection."""
         self._paused = True
 
     def resume(self) -> None:
-        """There is a connection again: let them run on."""
+        """Let all deadlines run again, because there is a connection."""
         self._paused = False
 
     def _deadline(self, time_s: float) -> Deadline:
         return Deadline(time_s, lambda: self._paused)
 
     def tell_nowait(self, body: Message) -> None:
-        """Send a notice, whatever is queued already; does nothing where the link is closed."""
+        """Send a notice, however much is queued; do nothing if the link is closed."""
         if self._closed is None:
             with contextlib.suppress(LinkClosed):
                 self._channel.send_nowait(pack(body))
 
     def close(self, error: LinkClosed) -> None:
-        """Fail every waiting call with `error` and stop every handler."""
+        """Make all waiting calls raise `error`, and stop all handlers."""
         if self._closed is not None:
             return
         self._closed = error
@@ -164,7 +166,7 @@ class Rpc:
 
     def _reply(self, call_id: int, body: Message) -> None:
         future = self._waiting.get(call_id)
-        if future is not None and not future.done():  # else: a call given up meanwhile
+        if future is not None and not future.done():  # otherwise the call was cancelled meanwhile
             future.set_result(body)
 
     def _hear(self, body: Message) -> None:
@@ -175,19 +177,23 @@ class Rpc:
             return
         receiver = self._notices.get(body.DESCRIPTOR.full_name)
         if receiver is None:
-            raise RemoteProtocolError(f"the peer sent {type(body).__name__}, which is no notice here")
+            raise RemoteProtocolError(
+                f"the peer sent {type(body).__name__}, which this side does not accept as a notice"
+            )
         receiver(body)
 
     def _serve(self, envelope: pb.Envelope, body: Message) -> None:
-        if isinstance(body, pb.Ping):  # answered at once, without a task: it measures the round trip
+        if isinstance(body, pb.Ping):  # answered without a task, since it measures the round trip
             self._channel.send_nowait(pack(pb.Done(), reply_to=envelope.id))
             return
         handler = self._handlers.get(body.DESCRIPTOR.full_name)
         if handler is None:
-            raise RemoteProtocolError(f"the peer called {type(body).__name__}, which is no call here")
+            raise RemoteProtocolError(
+                f"the peer called {type(body).__name__}, which this side does not accept as a call"
+            )
         if envelope.id in self._serving:
             raise RemoteProtocolError(f"the peer used call number {envelope.id} twice")
-        if len(self._serving) >= 2 * MAX_CALLS:  # twice: cancelled calls may still be ending
+        if len(self._serving) >= 2 * MAX_CALLS:  # twice MAX_CALLS: cancelled calls may still be ending
             raise LimitExceeded(f"the peer made over {MAX_CALLS} calls at once")
         deadline_s = envelope.deadline_ms / 1000 or self._call_timeout_s
         task = asyncio.ensure_future(self._answer(envelope.id, handler, body, deadline_s))
@@ -198,12 +204,12 @@ class Rpc:
         self, call_id: int, handler: Handler[Message], body: Message, deadline_s: float
     ) -> None:
         try:
-            async with self._deadline(deadline_s):  # then the caller no longer waits
+            async with self._deadline(deadline_s):  # the caller no longer waits after it
                 reply = await handler(body)
         except DuetError as error:
             reply = failures.to_wire(error)
         except asyncio.CancelledError:
-            return  # the caller gave up, or the link closes; nobody waits
+            return  # the caller cancelled, or the link closes: no reply is needed
         except Exception as error:
             reply = failures.to_wire(error)
             asyncio.get_running_loop().call_exception_handler(

@@ -1,4 +1,4 @@
-"""One data channel that neither orders nor repeats: packets, dropped where too many are queued."""
+"""One data channel without order or retransmission. Packets are dropped if too many are queued."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from aiortc.exceptions import InvalidStateError
 
 from duetlink.errors import RemoteProtocolError
 
-# With more in front of it, a datagram would come too late to be of use.
+# A datagram behind a longer queue would arrive too late to be useful.
 _MOST_QUEUED_BYTES = 32 * 1024
 
 
 class UnreliableChannel:
-    """All methods belong to the loop thread. Before `listen`, what comes is dropped."""
+    """All methods belong to the loop thread. Packets that arrive before `listen` are dropped."""
 
     def __init__(self, channel: RTCDataChannel) -> None:
         self._channel = channel
@@ -25,11 +25,13 @@ class UnreliableChannel:
     def listen(
         self, on_packet: Callable[[bytes], None], on_violation: Callable[[RemoteProtocolError], None]
     ) -> None:
-        """Hand over every packet from here on."""
+        """Call `on_packet` for every packet from here on."""
         self._on_packet, self._on_violation = on_packet, on_violation
 
     def send_nowait(self, packet: bytes) -> bool:
-        """Send, or drop it where too much is queued or the channel is not open; whether it was sent."""
+        """Send the packet and return True; drop it and return False if too much is queued or the channel is
+        not open.
+        """
         if self._channel.readyState != "open" or self._channel.bufferedAmount >= _MOST_QUEUED_BYTES:
             return False
         try:
