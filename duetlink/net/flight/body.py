@@ -137,8 +137,10 @@ class Outgoing:
 
 
 def _allocate(size_bytes: int) -> np.ndarray:
-    """Uninitialised memory for a value. Up to _POOLED_BYTES from Arrow's pool, which keeps what it was given
-    back for the next one: memory new from the system costs as much as to receive and decrypt into it.
+    """Uninitialised memory for a value.
+
+    Up to _POOLED_BYTES from Arrow's pool, which keeps what it was given back for the next one: memory new
+    from the system costs as much as to receive and decrypt into it.
     """
     if size_bytes <= _POOLED_BYTES:
         return np.frombuffer(pa.allocate_buffer(size_bytes), np.uint8)
@@ -195,8 +197,9 @@ class ReceiveBuffer:
         self._stopped.clear()
 
     def write(self, chunk: memoryview, wire_bytes: int | None = None) -> None:
-        """Copy the next chunk, that came as `wire_bytes`, to its place. Releases the GIL while it copies and
-        digests.
+        """Copy the next chunk, that came as `wire_bytes`, to its place.
+
+        Releases the GIL while it copies and digests.
 
         Raises:
             TransferFailed: more bytes than announced, or no memory for the value.

@@ -59,8 +59,9 @@ def _bytes_until(found: list[Run], stop: int) -> None:
 
 
 def blocks(runs: Sequence[Run], start_bytes: int, end_bytes: int, leaf_bytes: int) -> Iterator[Run]:
-    """What of the runs lies between the two positions, cut where leaves end. What is no whole number of items
-    at a cut comes as bytes.
+    """What of the runs lies between the two positions, cut where leaves end.
+
+    What is no whole number of items at a cut comes as bytes.
     """
     first = bisect_right(runs, start_bytes, key=lambda run: run.end_bytes)
     for run in islice(runs, first, None):

@@ -114,9 +114,10 @@ class FlightBatch:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a receiver wants of a body: the `ranges` (start, end) that it lacks, in order. `begin` gives what
-    steers the stream, once it begins; `reference` is a version of the body that the receiver has. Nothing
-    leaves while `gate` is shut.
+    """What a receiver wants of a body: the `ranges` (start, end) that it lacks, in order.
+
+    `begin` gives what steers the stream, once it begins; `reference` is a version of the body that the
+    receiver has. Nothing leaves while `gate` is shut.
     """
 
     ranges: Sequence[tuple[int, int]]
@@ -196,8 +197,9 @@ class Sending:
         self._most_chunk_bytes = most_chunk_bytes
 
     def parcels(self) -> Iterator[FlightBatch]:
-        """What to send, in order, waiting while the gate is shut, and no more once it has ended. The time
-        until the next one is asked for counts as the path's.
+        """What to send, in order, waiting while the gate is shut, and no more once it has ended.
+
+        The time until the next one is asked for counts as the path's.
 
         Raises:
             AssetChanged: the body is no longer what was fingerprinted; nothing of that leaf is given out.

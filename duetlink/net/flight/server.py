@@ -50,8 +50,9 @@ class FlightServer:
         host: str = "0.0.0.0",
         port: int = 0,
     ) -> None:
-        """`client_root_pem`: the authority whose certificates name the guests, see certificate.py. `host`: an
-        IP address; "::" takes IPv4 as well. `port`: 0 for any that is free.
+        """`client_root_pem`: the authority whose certificates name the guests, see certificate.py.
+
+        `host`: an IP address; "::" takes IPv4 as well. `port`: 0 for any that is free.
         """
         self._pool = pool
         self._guests: dict[bytes, Guest] = {}

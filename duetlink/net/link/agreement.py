@@ -36,8 +36,9 @@ class Change:
 
 
 class Agreement:
-    """This side's copy of the settings. Methods belong to the loop thread; any thread may read
-    `compression`.
+    """This side's copy of the settings.
+
+    Methods belong to the loop thread; any thread may read `compression`.
     """
 
     def __init__(
@@ -48,8 +49,9 @@ class Agreement:
         *,
         initiator: bool,
     ) -> None:
-        """`available`: names of the codecs that both sides have. `apply` puts a change into effect on this
-        side.
+        """`available`: names of the codecs that both sides have.
+
+        `apply` puts a change into effect on this side.
         """
         self.compression = Compression()
         self.available = available
@@ -144,8 +146,9 @@ class Agreement:
         return pb.Done()
 
     def _hear(self, content: bytes) -> None:
-        """Apply settings that the initiator sent. They count as this side's own change if this side asked for
-        them.
+        """Apply settings that the initiator sent.
+
+        They count as this side's own change if this side asked for them.
         """
         told = self._parse(content)
         own = any(self.compression.changed(**fields, version=told.version) == told for fields in self._asking)

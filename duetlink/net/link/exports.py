@@ -147,8 +147,9 @@ class Exports:
         return export
 
     async def offer_probe(self, outgoing: Outgoing, path: str) -> pb.TransferOffer:
-        """Return an offer of random bytes with which the peer measures `path`. It is not recorded as a
-        transfer.
+        """Return an offer of random bytes with which the peer measures `path`.
+
+        It is not recorded as a transfer.
 
         Raises:
             PathUnavailable, LimitExceeded: the path cannot be used, or too many offers are open.

@@ -1,5 +1,6 @@
-"""Bytes per second over the last 15 minutes. Entries are written only when bytes move: an idle link costs
-nothing.
+"""Bytes per second over the last 15 minutes.
+
+Entries are written only when bytes move: an idle link costs nothing.
 """
 
 from __future__ import annotations

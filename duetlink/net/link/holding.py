@@ -33,8 +33,9 @@ Piece = tuple[int, memoryview]  # position in the new body, and the bytes
 
 
 def parts_to_wire(parts: Sequence[Part]) -> list[int]:
-    """Return start, size and row size (bytes) of each large array, one after another. The rest counts as
-    bytes.
+    """Return start, size and row size (bytes) of each large array, one after another.
+
+    The rest counts as bytes.
     """
     large = [part for part in parts if part.size_bytes >= _MIN_PART_BYTES and part.row_bytes]
     return [
@@ -58,8 +59,9 @@ def segments(numbers: Sequence[int], size_bytes: int) -> list[Segment]:
 
 
 class Holding:
-    """Bodies that one peer has sent. Call one method at a time; the slow ones read all bytes of the
-    bodies.
+    """Bodies that one peer has sent.
+
+    Call one method at a time; the slow ones read all bytes of the bodies.
     """
 
     def __init__(self, quota_bytes: int, holdings: Holdings) -> None:
@@ -102,8 +104,9 @@ class Holding:
         return None
 
     def version(self, name: str, size_bytes: int) -> Version | None:
-        """Return the newest version of an object if it has this size and is unchanged; else None. Reads all
-        of it.
+        """Return the newest version of an object if it has this size and is unchanged; else None.
+
+        Reads all of it.
         """
         for held in self._bodies.versions(name)[:1]:
             if len(held.body) == size_bytes >= MIN_BYTES and _is_unchanged(held):

@@ -192,8 +192,9 @@ class Link:
         self._owner = owner
 
     def start(self) -> None:
-        """Receive messages, open the paths and watch the connection. Call it when all handlers are
-        registered.
+        """Receive messages, open the paths and watch the connection.
+
+        Call it when all handlers are registered.
         """
         self.sink.emit(self._opened)
         self.rpc.start()
@@ -201,8 +202,9 @@ class Link:
         self._reconnector.start(self, self.reconnect)
 
     def _paths(self, context: PathContext) -> list[Path]:
-        """Return the allowed paths. For each of the others, register a handler that refuses the peer's
-        query.
+        """Return the allowed paths.
+
+        For each of the others, register a handler that refuses the peer's query.
         """
         allowed = self._settings.allowed_paths
         for name, kind in OURS.items():

@@ -105,8 +105,9 @@ class Reconnector:
         self._attach()
 
     def start(self, owner: ReconnectorOwner, reconnect: Reconnect | None) -> None:
-        """Watch the connection from here on, and call `owner`. Without `reconnect`, its end is the link's
-        end.
+        """Watch the connection from here on, and call `owner`.
+
+        Without `reconnect`, its end is the link's end.
         """
         self._beat_s = uptime_s()
         self._owner = owner
@@ -122,8 +123,9 @@ class Reconnector:
         return None if deadline is None else Outage(self._why_lost(), deadline.left_s)
 
     def hurry(self) -> None:
-        """Search for the peer again at once. An existing connection counts as lost unless something is
-        received within two heartbeats.
+        """Search for the peer again at once.
+
+        An existing connection counts as lost unless something is received within two heartbeats.
         """
         self._hope_for(2 * self._settings.heartbeat_interval_s)
         self._hurried.set()

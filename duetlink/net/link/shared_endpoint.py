@@ -57,8 +57,9 @@ class SharedEndpoint:
                 self._free()
 
     def _end(self) -> None:
-        """Free the endpoint when the interpreter exits. Another thread may be calling `use` at that
-        moment.
+        """Free the endpoint when the interpreter exits.
+
+        Another thread may be calling `use` at that moment.
         """
         with self._lock:
             self._free()

@@ -33,8 +33,10 @@ class Tuning:
         workers: int,
         together: bool,
     ) -> None:
-        """`available`: names of the codecs that both sides have. `paths`: paths whose speed the peer may
-        report. `workers`: threads that encode. `together`: the peer is on this machine.
+        """`available`: names of the codecs that both sides have.
+
+        `paths`: paths whose speed the peer may report. `workers`: threads that encode. `together`: the peer
+        is on this machine.
         """
         self.mine = History(_HISTORY)
         self._theirs = History(_HISTORY)

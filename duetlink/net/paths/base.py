@@ -56,8 +56,9 @@ class PathContext:
 
 
 class Path(ABC):
-    """One way to the peer. Methods belong to the loop thread; blocking work goes to an executor of the
-    context.
+    """One way to the peer.
+
+    Methods belong to the loop thread; blocking work goes to an executor of the context.
     """
 
     name: ClassVar[str]
@@ -106,8 +107,9 @@ class Path(ABC):
 
     @abstractmethod
     async def fetch(self, ticket: pb.Ticket, receive_buffer: ReceiveBuffer) -> None:
-        """Receiver: pull until the buffer is complete or stopped. If cancelled, no thread writes to it any
-        more.
+        """Receiver: pull until the buffer is complete or stopped.
+
+        If cancelled, no thread writes to it any more.
 
         Raises:
             PathUnavailable: the path broke; the buffer keeps its verified prefix.

@@ -36,8 +36,9 @@ class Carried(ABC):
 
 
 class CarrierCommands:
-    """One per link. Calls about paths that this side does not allow are refused; notices about them are
-    ignored.
+    """One per link.
+
+    Calls about paths that this side does not allow are refused; notices about them are ignored.
     """
 
     def __init__(self, rpc: Rpc, allowed: tuple[str, ...]) -> None:

@@ -74,8 +74,9 @@ class FlightPath(Path):
         stop: Callable[[], None],
         patience_s: float | None = None,
     ) -> None:
-        """Make a receiving call on a thread. If cancelled, abort it and wait at most `patience_s` for the
-        thread.
+        """Make a receiving call on a thread.
+
+        If cancelled, abort it and wait at most `patience_s` for the thread.
         """
         abort: list[Callable[[], None]] = []
         pulling = asyncio.get_running_loop().run_in_executor(

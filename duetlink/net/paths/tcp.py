@@ -84,8 +84,9 @@ class TcpPath(FlightPath):
 
 
 def _is_unicast(host: str) -> bool:
-    """Return True if `host` is an IP literal of one machine. Names are rejected: they are not resolved for a
-    peer.
+    """Return True if `host` is an IP literal of one machine.
+
+    Names are rejected: they are not resolved for a peer.
     """
     try:
         address = ipaddress.ip_address(host)

@@ -69,8 +69,9 @@ async def _answers(url: str, timeout_s: float) -> bool:
 
 
 async def _answers_binding(host: str, port: int, timeout_s: float) -> bool:
-    """Return True if there is an answer to a Binding request, success or error. Raises TimeoutError or
-    OSError.
+    """Return True if there is an answer to a Binding request, success or error.
+
+    Raises TimeoutError or OSError.
     """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)

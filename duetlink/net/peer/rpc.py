@@ -52,8 +52,9 @@ class Rpc:
         channel.listen(self._received)
 
     def handle(self, kind: type[M], handler: Handler[M]) -> None:
-        """Answer calls of message type `kind` with `handler`. Its errors are sent to the caller as
-        failures.
+        """Answer calls of message type `kind` with `handler`.
+
+        Its errors are sent to the caller as failures.
         """
         self._handlers[kind.DESCRIPTOR.full_name] = cast("Handler[Message]", handler)
 

@@ -42,8 +42,9 @@ class PortOffer(PortEnd):
 
 
 class PortRegistry:
-    """The services that this side shares, by name. One registry can serve several links. Belongs to the loop
-    thread.
+    """The services that this side shares, by name.
+
+    One registry can serve several links. Belongs to the loop thread.
     """
 
     def __init__(self, leaving: Valve) -> None:

@@ -75,6 +75,7 @@ class WebSocketMailbox(Mailbox):
         cls, url: str, seats: int, lifetime_s: float = 0, ssl_context: ssl.SSLContext | None = None
     ) -> tuple[list[Self], int]:
         """Open `seats` mailboxes under one nameplate as their owner; each is joined once, by another joiner.
+
         Returns them with the nameplate; raises what `claim` does, and leaves nothing open then.
         """
         first = pb.Claim(lifetime_s=min(max(0, round(lifetime_s)), 2**32 - 1), seats=seats)
@@ -91,8 +92,9 @@ class WebSocketMailbox(Mailbox):
 
     @classmethod
     async def claim_seat(cls, url: str, hall: bytes, ssl_context: ssl.SSLContext | None = None) -> Self:
-        """Open one more mailbox of the hall with this key, as its owner. Raises what `claim` does, and
-        UnknownCode where there is no such hall any more.
+        """Open one more mailbox of the hall with this key, as its owner.
+
+        Raises what `claim` does, and UnknownCode where there is no such hall any more.
         """
         mailbox, _ = await cls._claim(url, pb.Claim(hall=hall), ssl_context)
         return mailbox

@@ -22,8 +22,10 @@ _log = logging.getLogger(__name__)
 
 
 class EmbeddedServer:
-    """A `MailboxServer` that announces itself in the runtime directory. It listens at one address of this
-    machine, by default at all of IPv4, and at any free port unless it is told which.
+    """A `MailboxServer` that announces itself in the runtime directory.
+
+    It listens at one address of this machine, by default at all of IPv4, and at any free port unless it is
+    told which.
     """
 
     def __init__(

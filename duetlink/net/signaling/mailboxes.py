@@ -129,8 +129,9 @@ class Mailboxes:
             raise Refused(Refusal.LIMIT, text)
 
     def claim(self, lifetime_s: float = 0, seats: int = 0) -> Seat:
-        """A new mailbox, for the owner; with `seats`, the first of a hall. `lifetime_s` 0 or too long gives
-        what the server allows.
+        """A new mailbox, for the owner; with `seats`, the first of a hall.
+
+        `lifetime_s` 0 or too long gives what the server allows.
         """
         if seats > self._limits.seats:
             raise Refused(Refusal.LIMIT, f"a nameplate has at most {self._limits.seats} seats, not {seats}")

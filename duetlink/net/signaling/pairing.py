@@ -111,6 +111,7 @@ async def pair_owner(
 
 async def connected(mailbox: Mailbox, code: SessionCode, connecting: Awaitable[T]) -> T:
     """The owner's last step: await `connecting`, unless the scientist leaves without having got the answer.
+
     Closes the mailbox.
 
     Raises:

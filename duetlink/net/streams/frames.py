@@ -88,8 +88,10 @@ class FrameBatch:
 
     @classmethod
     def from_wire(cls, table: bytes, bodies: memoryview) -> FrameBatch:
-        """Read what `to_wire` has made. A body that came alone is a view of `bodies`, of format "B" whatever
-        theirs is; joined ones are copied, so that one of them does not keep the others in memory.
+        """Read what `to_wire` has made.
+
+        A body that came alone is a view of `bodies`, of format "B" whatever theirs is; joined ones are
+        copied, so that one of them does not keep the others in memory.
 
         Raises:
             LimitExceeded: too long, or too many frames.

@@ -65,9 +65,11 @@ class Stream:
         self._waiting = 0  # calls of `receive`
 
     async def send(self, head: bytes, body: memoryview) -> None:
-        """Send one message. Returns when the memory of `body` may be changed again: a large one, over
-        COPIED_BYTES, is not copied, so that is when the peer has it. Messages arrive in the order of the
-        calls, also of those that wait side by side.
+        """Send one message.
+
+        Returns when the memory of `body` may be changed again: a large one, over COPIED_BYTES, is not copied,
+        so that is when the peer has it. Messages arrive in the order of the calls, also of those that wait
+        side by side.
 
         Waits while the peer is behind. If cancelled before anything of the message has left, nothing is sent.
         If cancelled later, the message arrives whole, or, where it cannot any more, the stream is closed.
@@ -178,6 +180,7 @@ class Stream:
 
     def take(self, frame: Frame) -> int:
         """The peer has sent a part; returns the size of the message that it completes, 0 if it does not.
+
         Raises RemoteProtocolError, LimitExceeded.
         """
         self._allowed_bytes -= frame.cost_bytes

@@ -96,8 +96,10 @@ class Streams:
         rpc.handle(pb.FeedQuery, self._feed)
 
     async def open(self, purpose: str, *, window_bytes: int = WINDOW_BYTES) -> Stream:
-        """Open a stream; returns when the peer has taken it, a round trip later. It takes only purposes for
-        which it has a handler, or gets one in time. `window_bytes` is how much may wait here unreceived.
+        """Open a stream; returns when the peer has taken it, a round trip later.
+
+        It takes only purposes for which it has a handler, or gets one in time. `window_bytes` is how much may
+        wait here unreceived.
 
         Raises:
             CallTimeout: the peer has no handler for this purpose within `call_timeout_s`.
@@ -130,6 +132,7 @@ class Streams:
         self, purpose: str, handler: Handler, *, window_bytes: int = WINDOW_BYTES, most: int = 16
     ) -> None:
         """Run `handler` with each stream that the peer opens for this purpose, those first that wait for it.
+
         A stream is closed when its handler returns. `most` may run at once; more are refused.
         """
         _checked(purpose, window_bytes)

@@ -1,15 +1,16 @@
-"""What a receiver tells: which packet numbers arrived, how complete the stream is, how much more may come.
+"""The acknowledgement: which packets have arrived, how complete the stream is, how much more may be sent.
 
-    0-7    largest packet number that arrived
+    0-7    largest packet number that has arrived
     8-15   packet number of the first bit below
     16-23  position up to which the stream is complete
     24-31  position that the sender must not pass
     32-35  microseconds since the largest packet number arrived
-    36-    a bit per packet number from the first to the largest, most significant first: has it arrived?
+    36-    one bit per packet number from the first to the largest, most significant first: 1 if it has
+        arrived
 
-A bitmap costs a batch-wise receiver two NumPy calls, where ranges (RFC 9000 §19.3) cost a loop. It begins at
-the sender's floor, so that it is as short as the flight is. A base below the floor that the sender holds now
-is no error: packet numbers are never used again, so each bit means what it says.
+A bitmap costs a receiver that works in batches two NumPy calls, where ranges (RFC 9000 §19.3) would cost a
+loop. It begins at the sender's floor, so it is no longer than what is in flight. A base below the sender's
+current floor is no error: packet numbers are never reused, so the meaning of each bit stays the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FIXED = struct.Struct(">QQQQI")
-# The bitmap fits the smallest datagram. A sender keeps its outstanding packet numbers within it.
+# So many bits fit the smallest datagram. A sender keeps its packet numbers in flight within this span.
 MAX_SPAN_PACKETS = 8192
 _MAX_POSITION = 1 << 63
 _MAX_DELAY_US = 0xFFFFFFFF
@@ -31,7 +32,7 @@ _MAX_DELAY_US = 0xFFFFFFFF
 @dataclass(slots=True)
 class Acknowledgement:
     largest: int
-    received: NDArray[np.bool_]  # of the packet numbers up to and with `largest`
+    received: NDArray[np.bool_]  # one per packet number; the last one is `largest`
     complete: int
     limit: int
     delay_s: float
@@ -47,7 +48,7 @@ class Acknowledgement:
 
     @classmethod
     def from_wire(cls, payload: bytes) -> Self | None:
-        """None for what is none."""
+        """Parse an acknowledgement; None if it is malformed."""
         if len(payload) < _FIXED.size:
             return None
         largest, base, complete, limit, delay_us = _FIXED.unpack_from(payload)

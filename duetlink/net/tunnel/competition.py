@@ -1,7 +1,8 @@
-"""Beside a flow that fills the buffer: CUBIC's window, and regular looks whether the other is still there.
+"""Congestion control beside a flow that fills the buffer: CUBIC's window, and regular checks if that flow
+remains.
 
-Loss counts as congestion only while the round trips are in the upper half of what they have been, so that
-random loss is ignored here too.
+Loss counts as congestion only while the round trip is in the upper half of its recent range, so that random
+loss is ignored here too.
 """
 
 from __future__ import annotations
@@ -10,23 +11,25 @@ from duetlink.net.tunnel.cubic import CubicWindow
 from duetlink.net.tunnel.path_model import AckSample, PathModel
 from duetlink.net.tunnel.withdrawal import WITHDRAWN, Verdict, Withdrawal
 
-PACING_GAIN = 1.2  # as the kernel's for CUBIC: the window is to decide
-# CUBIC flows take minutes to become equal in a deep buffer. Who has little of the queue hurries, who has much
-# waits; beside many flows this makes us two of them. Less than half is aimed at, since packets that are paced
-# are lost less than bursts.
+PACING_GAIN = 1.2  # as in Linux's CUBIC: above 1, so that the window decides and not the pacing
+# CUBIC flows take minutes to reach equal shares in a deep buffer. So we grow faster when our share of the
+# queue is below the range, and slower above it; beside many flows we then count as two. The range is below
+# one half, because paced packets are lost less often than bursts.
 EQUAL_SHARE = (0.35, 0.45)
 HASTE = 2.0
 WITHDRAWAL_ROUNDS = 3
-INTERVAL_ROUNDS = 10  # at least, between withdrawals
+INTERVAL_ROUNDS = 10  # the fewest between withdrawals
 INTERVAL_S = 1.5
 SECOND_LOOK_S = 0.5
-VERDICTS = 2  # in a row, to believe them
-EMPTY_S = 0.5  # and so many rounds:
+VERDICTS = 2  # equal verdicts in a row that end the competition
+EMPTY_S = 0.5  # the queue must stay empty for so long, and for EMPTY_ROUNDS, to end the competition
 EMPTY_ROUNDS = 10
 
 
 class Competition:
-    """One stretch of time with a rival; begins with what was in flight before the drain that showed it."""
+    """One period of competing with another flow; begins with the bytes in flight before the drain that
+    revealed it.
+    """
 
     __slots__ = (
         "_cubic",
@@ -49,7 +52,7 @@ class Competition:
         self._cubic.reduce()
         self._cut_bytes = 0  # delivered at the last reduction
         self._floor_s = model.round_floor_s  # the shortest round trip since the beginning
-        self._queued_s = now_s  # when a round last saw no moment with an empty queue
+        self._queued_s = now_s  # when a round last ended without a moment of empty queue
         self._is_withdrawn = False
         self._rounds = 0  # since the last withdrawal began or ended
         self._verdicts = int(first is Verdict.LONGER)
@@ -65,7 +68,7 @@ class Competition:
         return PACING_GAIN * self._cubic.bytes / self._model.srtt_s
 
     def on_ack(self, sample: AckSample, round_ended: bool) -> Verdict | None:
-        """The verdict that ends the competition, if there is one: SHARED does not."""
+        """Return the verdict that ends the competition (never SHARED), or None."""
         model, now = self._model, sample.now_s
         if sample.lost_bytes and sample.prior_delivered_bytes >= self._cut_bytes:
             if sample.rtt_s is not None and sample.rtt_s > self._middle_s():
@@ -110,7 +113,7 @@ class Competition:
         verdict = self._withdrawal.judge(self._model)
         rtt_s = self._model.round_rtt_s
         if verdict is Verdict.LONGER and abs(rtt_s - self._verdict_rtt_s) > 0.03 * rtt_s + 0.001:
-            verdict = Verdict.SHARED  # the length of a path does not change all the time
+            verdict = Verdict.SHARED  # the length of a path does not change at every check
         self._verdict_rtt_s = rtt_s
         self._end_withdrawal()
         self._next_look_s = now_s + INTERVAL_S

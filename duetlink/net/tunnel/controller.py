@@ -1,19 +1,21 @@
-"""How fast the tunnel sends: a model of the path while it is alone there, CUBIC's window while it is not.
+"""Congestion control of the tunnel: a model of the path while it is alone there, CUBIC's window while it is
+not.
 
-Theory. Loss says little on wireless and long paths, so a sender that is alone follows a model of the path
-(BBR: Cardwell et al., CACM 60(2), 2017; draft-ietf-ccwg-bbr): it paces at the bottleneck's rate and keeps
-little more than one bandwidth-delay product in flight. Beside a loss-based flow that fills the buffer such
-a model takes far too much or far too little (Ware et al., IMC 2019). So, as in Copa (Arun and Balakrishnan,
-NSDI 2018, §4), the sender finds out whether it is alone (`withdrawal`), and if not competes on its rival's
-terms (`competition`).
+Loss says little on wireless and long paths, so a sender that is alone follows a model of the path (BBR:
+Cardwell et al., CACM 60(2), 2017; draft-ietf-ccwg-bbr): it paces at the bottleneck's rate and keeps little
+more than one bandwidth-delay product in flight. Beside a loss-based flow that fills the buffer, such a model
+takes far too much or far too little (Ware et al., IMC 2019). So, as in Copa (Arun and Balakrishnan, NSDI
+2018, §4), the sender finds out if it is alone (`withdrawal`), and if not, it competes with CUBIC's rules
+(`competition`).
 
     startup --the rate stops growing--> drain
     drain --the queue is empty--> probe, which cruises, sends more for some rounds, and drains again
     drain --the queue stays, and is not ours--> competing
     competing --a withdrawal shows that we are alone, or the queue stays empty--> drain or probe
 
-The bandwidth is learnt while more than that is sent, in startup and in probes: a maximum of samples, which
-noise makes too high, until a queue grows while cruising; then it is what was delivered meanwhile.
+The bandwidth is measured while more than that is sent, in startup and in probes. It is a maximum of samples,
+which noise makes too high. When a queue grows during cruising, it is replaced by the rate delivered
+meanwhile.
 """
 
 from __future__ import annotations
@@ -28,38 +30,40 @@ __all__ = ["AckSample", "Controller"]
 
 INITIAL_DATAGRAMS = 10  # RFC 9002 §7.2
 FEWEST_DATAGRAMS = 4
-# In flight beyond the model's window: what batches and late acknowledgements hold back.
+# Seconds of sending that are added to the window, for batches and late acknowledgements.
 BATCHING_S = 0.005
 DRAINED_BATCHING_S = 0.001
 STARTUP_GAIN = 2.885  # 2 / ln 2: the smallest that doubles the rate each round
 STARTUP_LOSS = 0.2
-GROWTH = 1.25  # of the rate in a round: startup goes on
+GROWTH = 1.25  # startup continues while the rate grows by this factor per round
 PLATEAU_ROUNDS = 3
 PROBE_GAIN = 1.25
 PROBE_GROWTH = 1.05
-PROBE_S = 0.02  # at least: on a short path rounds are shorter than a scheduler's time slice
-CRUISE_S = (0.25, 2.0)  # between probes: at first, and after probes that found nothing more
+PROBE_S = 0.02  # the shortest probe: on a short path, rounds are shorter than a scheduler's time slice
+CRUISE_S = (0.25, 2.0)  # between probes: at first, and after probes that found no more bandwidth
 CRUISE_ROUNDS = 6
-WORTH_A_PROBE = 0.97  # of the bandwidth: who seems to have lost more looks again after the shortest cruise
-QUEUE_ROUNDS = 4  # so long, and at least so many seconds, a queue is left alone while cruising
+WORTH_A_PROBE = 0.97  # if the rate fell below this share of the bandwidth, probe after the shortest cruise
+QUEUE_ROUNDS = 4  # a queue is tolerated for so many rounds, and at least QUEUE_S seconds, while cruising
 QUEUE_S = 0.1
 DRAIN_ROUNDS = 6
 DRAIN_S = 0.02
-# A base round trip that was not met for so long is looked for with an empty queue, as in BBR's ProbeRTT.
+# If the base round trip was not seen for so long, it is measured with an empty queue, as in BBR's ProbeRTT.
 BASE_AGE_S = 10.0
 DEEP_ROUNDS = 3
-# The most in flight, once that much has met unusual loss; it grows again, per round, in cruise and in probes.
+# After unusual loss, the bytes in flight are limited to this share; the limit grows per round: cruising,
+# probing.
 CEILING_CUT = 0.85
 CEILING_GROWTH = (0.01, 0.25)
 BANDWIDTH_CUT = 0.7
-# Of the ordinary loss, so much is made up for: not all, so that a policer's loss does not feed itself.
+# The share of the ordinary loss that is compensated by a higher rate: below 1, so that a policer's loss does
+# not amplify itself.
 COMPENSATION = 0.9
 
 
 class Controller:
     """Decides `pacing_rate_bytes_per_s` and `window_bytes` from what was acknowledged and lost.
 
-    It has no clock and no randomness: the same calls give the same decisions. `mode` is "startup", "drain",
+    It uses no clock and no randomness: the same calls give the same decisions. `mode` is "startup", "drain",
     "probe" or "competing".
     """
 
@@ -89,9 +93,9 @@ class Controller:
         self.pacing_rate_bytes_per_s = STARTUP_GAIN * self.window_bytes / 0.001
         self._model = PathModel(datagram_bytes, now_s)
         self._withdrawal = Withdrawal()
-        self._competition: Competition | None = None  # in the mode of that name
+        self._competition: Competition | None = None  # in the mode "competing"
         self._rounds = 0  # in this mode
-        self._full_rate = 0.0  # what startup or this probe has reached
+        self._full_rate = 0.0  # the highest rate of startup or of this probe
         self._is_up = False  # in the part of a probe that sends more
         self._probe_due_s = self._probed_by_s = now_s
         self._cruise_s = CRUISE_S[0]
@@ -99,7 +103,9 @@ class Controller:
         self._is_deep = False  # this drain measures the base round trip
         self._is_alone = False  # a withdrawal has shown that the queue is ours
         self._ceiling_bytes = math.inf
-        self._answered_bytes = 0  # loss is answered up to here: what was delivered or in flight at that time
+        self._answered_bytes = (
+            0  # no second reaction to losses before this point: bytes delivered or in flight at the last one
+        )
 
     @property
     def datagram_bytes(self) -> int:
@@ -112,12 +118,12 @@ class Controller:
     # -- events --------------------------------------------------------------------------------------------
 
     def on_sent(self, now_s: float, size_bytes: int, inflight_bytes: int) -> None:
-        """A batch has left; `inflight_bytes` includes it."""
+        """Note a sent batch; `inflight_bytes` includes it."""
         if inflight_bytes > self._model.inflight_peak_bytes:
             self._model.inflight_peak_bytes = inflight_bytes
 
     def on_ack(self, sample: AckSample) -> None:
-        """Once per acknowledgement that was processed, and whenever packets are found lost."""
+        """Call once per processed acknowledgement, and whenever packets are declared lost."""
         round_ended = self._model.update(sample)
         if self._competition is not None:
             verdict = self._competition.on_ack(sample, round_ended)
@@ -133,10 +139,10 @@ class Controller:
         self._decide()
 
     def on_timeout(self, now_s: float) -> None:
-        """Nothing comes back: begin again, gently, since the path may be another one."""
+        """Restart from a low rate when no answers arrive: the path may have changed."""
         model = self._model
         if not model.srtt_s:
-            return  # nothing has come back yet
+            return  # no acknowledgement has arrived yet
         model.bandwidth = FEWEST_DATAGRAMS * model.datagram_bytes / model.srtt_s
         model.is_probed = True
         self._ceiling_bytes = math.inf
@@ -145,7 +151,7 @@ class Controller:
         self._decide()
 
     def on_idle_restart(self, now_s: float) -> None:
-        """Data after a pause, in which the queue has run empty."""
+        """Note that data follows a pause in which the queue has emptied."""
         self._model.on_pause(now_s)
         if self.mode in ("drain", "competing"):
             self._cruise(now_s)
@@ -181,7 +187,7 @@ class Controller:
         self._answered_bytes = sample.delivered_bytes + sample.inflight_bytes
 
     def _avoid_loss(self, now_s: float) -> None:
-        """More was lost than this path loses anyway: a short buffer, or else a policer."""
+        """React to more loss than is ordinary on this path: it has a short buffer, or a policer."""
         model = self._model
         ceiling_bytes = CEILING_CUT * model.round_inflight_bytes
         self._ceiling_bytes = max(ceiling_bytes, model.bdp_bytes)
@@ -214,7 +220,7 @@ class Controller:
             elif now - model.emptied_s > max(QUEUE_ROUNDS * model.srtt_s, QUEUE_S):
                 rate = model.rate_since_empty(sample)
                 if rate < WORTH_A_PROBE * model.bandwidth:
-                    # look again soon: a process that was not scheduled for a while looks the same
+                    # probe soon: a process that was not scheduled for a while looks the same
                     self._probe_due_s = min(self._probe_due_s, now + CRUISE_S[0])
                 model.bandwidth = min(model.bandwidth, rate)
                 self._drain(now)
@@ -242,11 +248,11 @@ class Controller:
         self._cruise(now_s)
 
     def _judge_drain(self, now_s: float) -> None:
-        """The queue did not empty although we sent less."""
+        """Decide what to do when the queue did not empty although less was sent."""
         model = self._model
         verdict = self._withdrawal.judge(model)
         if self._is_alone and verdict is not Verdict.SHARED:
-            # All of it is ours, and to drain it twice did not empty it: the path itself has become longer.
+            # All of the queue is ours, and two drains did not empty it: the path itself has become longer.
             model.base_rtt_s = model.round_floor_s
             self._cruise(now_s)
         elif verdict is Verdict.ALONE:
@@ -283,10 +289,10 @@ class Controller:
         self.pacing_rate_bytes_per_s = max(rate, float(model.datagram_bytes))
 
     def _follow(self, bandwidth: float, bdp_bytes: float) -> tuple[float, float]:
-        """Rate and window while alone."""
+        """Return rate and window for the modes without competition."""
         model = self._model
         if self.mode == "startup":
-            # the first samples are of single small datagrams and say nothing of the rate
+            # the first samples are of single small datagrams, and do not show the rate
             least_bytes = INITIAL_DATAGRAMS * model.datagram_bytes
             rate = STARTUP_GAIN * max(bandwidth, least_bytes / model.srtt_s)
             return rate, max(STARTUP_GAIN * bdp_bytes + BATCHING_S * rate, least_bytes)

@@ -1,12 +1,12 @@
-"""The window of CUBIC (RFC 9438): how much a loss-based sender would have in flight on this path.
+"""CUBIC's window (RFC 9438): how much a loss-based sender would have in flight on this path.
 
-Only the law of the window is here; what counts as congestion is for the caller to say.
+Only the window's growth is here; the caller decides what counts as congestion.
 """
 
 from __future__ import annotations
 
 CUBIC = 0.4  # C of RFC 9438 §4.1, in segments per second cubed
-BETA = 0.7  # what is left of the window after a reduction
+BETA = 0.7  # share of the window that remains after a reduction
 RENO_INCREASE = 3 * (1 - BETA) / (1 + BETA)  # §4.3: Reno's rate with this beta, in segments per round
 FEWEST_SEGMENTS = 4
 
@@ -20,7 +20,7 @@ class CubicWindow:
         self._segment_bytes = segment_bytes
         self._segments = max(window_bytes / segment_bytes, FEWEST_SEGMENTS)
         self._peak = self._segments  # W_max
-        self._last_s: float | None = None  # of the last growth since the reduction
+        self._last_s: float | None = None  # time of the last growth since the reduction
         self._elapsed_s = 0.0
         self._k_s = 0.0
         self._friendly = self._segments  # W_est, the window of a Reno flow
@@ -30,7 +30,7 @@ class CubicWindow:
         return self._segments * self._segment_bytes
 
     def on_ack(self, acked_bytes: int, now_s: float, rtt_s: float, haste: float = 1.0) -> None:
-        """Grow, for a sender that the window held back; with `haste` 2 as if time ran at double speed."""
+        """Grow, if the window is what limited the sender. `haste` 2 makes time run at double speed."""
         segments = self._segments
         if self._last_s is None:
             self._last_s = now_s
@@ -47,7 +47,7 @@ class CubicWindow:
         self._segments = max(segments, self._friendly)
 
     def reduce(self) -> None:
-        """Answer congestion; below the last peak, leave room for newcomers (fast convergence, §4.7)."""
+        """React to congestion; below the last peak, leave room for new flows (fast convergence, §4.7)."""
         falling = self._segments < self._peak
         self._peak = self._segments * ((1 + BETA) / 2 if falling else 1)
         self._segments = max(self._segments * BETA, FEWEST_SEGMENTS)

@@ -1,30 +1,30 @@
-"""Datagrams, a batch at a time: layout, authentication, refusal of everything else.
+"""Datagrams in batches: their layout and authentication, and the rejection of everything else.
 
-    0      kind: 0xC0-0xFF, so that STUN, DTLS, RTP and ChannelData on one socket differ (RFC 7983)
+    0      kind: 0xC0-0xFF, so that STUN, DTLS, RTP and ChannelData on the same socket differ (RFC 7983)
     1-3    session id
     4-5    length of the payload: generic receive offload may join datagrams, relays may pad them
-    6-7    how far below this packet number the sender's oldest outstanding one lies, at most 65,535
+    6-7    this packet number minus the sender's floor, at most 65,535
     8-15   packet number, a new one for every transmission
-    16-23  position: of the payload in a stream, or whatever else the kind of datagram says
+    16-23  position: of the payload in a stream, or another number, depending on the kind
     24-31  tag
     32-    payload
 
-All big-endian. A batch is a matrix with a datagram per row, headers are columns, and the tags of a batch cost
-two calls of AES.
+All numbers are big-endian. A batch is a matrix with one datagram per row and the header fields in columns;
+the tags of a whole batch take two calls of AES.
 
-**The tag** is CBC-MAC over two blocks, the 24 bytes before it and 8 of a digest: AES(AES(b1) xor b2), first
-half. CBC-MAC over messages of one fixed length is a pseudo-random function if AES is a pseudo-random
+**The tag** is CBC-MAC over two blocks, the 24 bytes before it and 8 bytes of a digest: AES(AES(b1) xor b2),
+first half. CBC-MAC over messages of one fixed length is a pseudo-random function if AES is a pseudo-random
 permutation (Bellare, Kilian, Rogaway, "The Security of the Cipher Block Chaining Message Authentication
-Code", 2000); its weakness is messages of different lengths, and here there are none. A stranger's datagram
-passes with probability 2^-64. Keys and session id come from the key of one attempt and of one direction by
-HKDF-SHA256 (RFC 5869): what an earlier attempt left on the network, or one's own datagrams sent back, do not
-pass.
+Code", 2000). Its weakness is messages of different lengths, and there are none here. A forged datagram passes
+with probability 2^-64. Keys and session id are derived from the key of one attempt and one direction by
+HKDF-SHA256 (RFC 5869), so late datagrams of an earlier attempt and reflected own ones do not pass.
 
-**The payload** is covered if the kind has the bit COVERED: the digest is its keyed BLAKE2b, else zero. A kind
-without it is for ciphertext that its receiver authenticates itself: Flight's TLS in the tunnel's stream. Who
-sits on the wire can spoil such a payload, as in TCP under TLS, and the reader above notices.
+**The payload** is covered by the tag if the kind has the bit COVERED: the digest is then its keyed BLAKE2b,
+otherwise zero. Kinds without that bit are for ciphertext that the receiver authenticates itself: Flight's TLS
+in the tunnel's stream. An attacker on the wire can corrupt such a payload, as with TCP under TLS, and the TLS
+above detects it.
 
-**Replays**: a packet number is accepted once, and none older than the window.
+**Replays**: each packet number is accepted once, and none that is older than the window.
 """
 
 from __future__ import annotations
@@ -56,13 +56,16 @@ Octets = NDArray[np.uint8]
 
 
 class DatagramKind(IntEnum):
-    """First byte. All but DATA are authenticated whole; all but ACK and RESET are acknowledged."""
+    """First byte of a datagram.
 
-    DATA = FIRST_KIND  # a part of the stream, at its position
+    All but DATA are authenticated as a whole; all but ACK and RESET are acknowledged.
+    """
+
+    DATA = FIRST_KIND  # part of the stream, at this position
     ACK = FIRST_KIND | COVERED
-    FIN = FIRST_KIND | COVERED | 1  # the stream ends at its position; its payload is that of an ACK
-    PING = FIRST_KIND | COVERED | 2  # its payload is padding
-    RESET = FIRST_KIND | COVERED | 3  # all is over
+    FIN = FIRST_KIND | COVERED | 1  # the stream ends at this position; the payload is that of an ACK
+    PING = FIRST_KIND | COVERED | 2  # the payload is padding
+    RESET = FIRST_KIND | COVERED | 3  # the sender has ended the tunnel
 
 
 class _Authenticator:
@@ -75,13 +78,15 @@ class _Authenticator:
         derived = HKDF(SHA256(), 16 + 32 + 3, salt=None, info=b"duetlink/1 tunnel, from the " + side).derive(
             key
         )
-        # ECB is the bare block cipher, of which the CBC-MACs of all rows are made side by side
+        # ECB is the plain block cipher; with it the CBC-MACs of all rows are computed in parallel
         self._aes: CipherContext = Cipher(algorithms.AES(derived[:16]), modes.ECB()).encryptor()
         self._digest_key = derived[16:48]
         self.session = int.from_bytes(derived[48:])
 
     def tags(self, headers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Tags of rows of four words as they are on the wire; the fourth holds the digest of the payload."""
+        """Return the tags of header rows, four words each as on the wire; the fourth holds the payload's
+        digest.
+        """
         blocks = np.frombuffer(self._aes.update(headers[:, :2].tobytes()), np.uint64).reshape(-1, 2)
         blocks = blocks ^ headers[:, 2:]
         return np.frombuffer(self._aes.update(blocks.tobytes()), np.uint64)[::2]
@@ -94,10 +99,10 @@ class _Authenticator:
 
 
 class DatagramSealer:
-    """Makes batches of datagrams. Numbers them from 0; a sealer is good for one attempt and one direction."""
+    """Makes batches of datagrams, numbered from 0. Use one for one attempt and one direction."""
 
     def __init__(self, key: bytes, *, initiator: bool, headroom_bytes: int = 0) -> None:
-        """`headroom_bytes` are left free in front of each row, for who sends them."""
+        """`headroom_bytes` are left free at the start of each row, for the port that sends it."""
         self.next_packet_number = 0
         self._authenticator = _Authenticator(key, from_initiator=initiator)
         self._headroom = headroom_bytes
@@ -110,10 +115,9 @@ class DatagramSealer:
         *,
         floor: int | None = None,
     ) -> Octets:
-        """One datagram per row of `payloads`, which is copied once, into the matrix that is returned.
+        """Return one datagram per row of `payloads`, which is copied once into the new matrix.
 
-        The rows get the next packet numbers, in order. `floor`: the sender's oldest outstanding packet
-        number.
+        The rows get the next packet numbers, in order. `floor`: the sender's oldest packet number in flight.
         """
         count, size_bytes = payloads.shape
         first = self.next_packet_number
@@ -141,14 +145,14 @@ class DatagramSealer:
 
 @dataclass(slots=True)
 class Opened:
-    """The datagrams of a batch that were accepted, in the order in which they arrived."""
+    """The accepted datagrams of a batch, in order of arrival."""
 
     kinds: Octets
     packet_numbers: NDArray[np.int64]
     positions: NDArray[np.int64]
     sizes_bytes: NDArray[np.int64]
-    floors: NDArray[np.int64]  # of the senders, below 0 where nothing is said
-    payloads: Octets  # a row each, of which sizes_bytes count; may be a view of the batch
+    floors: NDArray[np.int64]  # of the sender; below 0 if it gave none
+    payloads: Octets  # one row each, of which `sizes_bytes` are valid; may be a view of the batch
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -158,7 +162,7 @@ class Opened:
 
 
 class DatagramOpener:
-    """Takes datagrams off the network. What is not the peer's, whole and new is dropped and counted."""
+    """Opens received datagrams. Any that is not from the peer, complete and new is dropped and counted."""
 
     def __init__(self, key: bytes, *, initiator: bool) -> None:
         self.window = ReplayWindow()
@@ -166,12 +170,14 @@ class DatagramOpener:
         self._authenticator = _Authenticator(key, from_initiator=not initiator)
 
     def open(self, rows: Octets, sizes_bytes: NDArray[np.int64]) -> Opened:
-        """The accepted ones of a batch: a datagram per row, of which the first `sizes_bytes` count."""
+        """Return the accepted datagrams of a batch: one per row, of which the first `sizes_bytes` are
+        valid.
+        """
         if rows.shape[1] < HEADER_BYTES:
             self.dropped["truncated"] += len(rows)
             rows, sizes_bytes = np.empty((0, HEADER_BYTES), np.uint8), sizes_bytes[:0]
         wire = rows[:, :HEADER_BYTES].copy().view(np.uint64)
-        # what is 2^63 or more turns negative here, and is refused below
+        # values of 2^63 or more become negative here, and are rejected below
         header = wire.view(_SWAPPED).astype(np.int64)
 
         whole = (header[:, 0] >> 16) & 0xFFFF == sizes_bytes - HEADER_BYTES

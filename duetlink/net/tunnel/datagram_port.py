@@ -1,4 +1,4 @@
-"""Where datagrams come in and go out, whole batches at a time: the contract of a port."""
+"""The contract of a datagram port: it sends and receives batches of datagrams over one socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Octets = NDArray[np.uint8]
-# Gets what is not the tunnel's, whole as it arrived (STUN, other ChannelData), and where it came from.
+# Called with each packet that is not the tunnel's (STUN, other ChannelData) as it arrived, and its source
+# address.
 OtherReceiver = Callable[[bytes, Any], None]
 
 MAX_DATAGRAM_BYTES = 65_507
@@ -21,7 +22,7 @@ CHANNEL_HEADER_BYTES = 4
 
 @dataclass(slots=True)
 class Received:
-    """Datagrams as the rows of a matrix, of which the first `sizes_bytes` count."""
+    """Datagrams as the rows of a matrix, of which the first `sizes_bytes` are valid."""
 
     rows: Octets
     sizes_bytes: NDArray[np.int64]
@@ -30,11 +31,11 @@ class Received:
 class DatagramPort(ABC):
     """Sends and receives batches of datagrams to and from one remote address.
 
-    A port never raises for what the network does: a datagram that cannot be sent is as good as lost.
+    A port never raises because of the network: a datagram that cannot be sent counts as lost.
     """
 
-    headroom_bytes: int = 0  # columns that `send` wants free in front of each row, and fills
-    batch_datagrams: int = 44  # more rows than this in one `send` gain nothing
+    headroom_bytes: int = 0  # free columns that `send` needs at the start of each row, and fills
+    batch_datagrams: int = 44  # more rows than this in one `send` are no faster
 
     @abstractmethod
     def start(
@@ -44,28 +45,31 @@ class DatagramPort(ABC):
         on_writable: Callable[[], None],
         on_closed: Callable[[Exception | None], None],
     ) -> None:
-        """Begin. `on_writable` is called once after a `send` that did not take all rows has room again."""
+        """Begin.
+
+        `on_writable` is called once when there is room again after a `send` that did not take all rows.
+        """
 
     @abstractmethod
     def receive(self) -> list[Received]:
-        """What has arrived, a bounded amount of it, without waiting. Valid until the next call."""
+        """Return a bounded amount of what has arrived, without waiting. It is valid until the next call."""
 
     @abstractmethod
     def send(self, rows: Octets) -> int:
-        """Send the rows in order; returns how many were taken, fewer than all if there was no room."""
+        """Send the rows in order. Return how many were taken: fewer than all if there was no room."""
 
     @abstractmethod
     def close(self) -> None:
-        """End it and what it was made from. Safe to call twice."""
+        """Close the port and the socket under it. Safe to call twice."""
 
 
 def sort_channel_data(
     rows: Octets, sizes_bytes: NDArray[np.int64], channel: int | None
 ) -> tuple[NDArray[np.bool_], Octets, NDArray[np.int64]]:
-    """Which rows are the tunnel's, and all rows with their sizes without the header of the channel.
+    """Return which rows are the tunnel's, and all rows and sizes without the channel header.
 
-    Without a channel the tunnel's are those with a first byte of 192 or more (RFC 7983); with one, those that
-    a ChannelData header of that channel (RFC 8656 §12.4) wraps.
+    Without a channel, the tunnel's rows begin with a byte of 192 or more (RFC 7983). With one, they have a
+    ChannelData header of that channel (RFC 8656 §12.4) before that byte.
     """
     if channel is None:
         return (rows[:, 0] >= 0xC0) & (sizes_bytes > 0), rows, sizes_bytes
@@ -79,6 +83,6 @@ def sort_channel_data(
 
 
 def write_channel_header(rows: Octets, channel: int) -> None:
-    """Fill the first four columns: a constant, for the rows of a batch are of one size."""
+    """Fill the first four columns. All rows of a batch have one size, so the header is the same for each."""
     header = channel << 16 | (rows.shape[1] - CHANNEL_HEADER_BYTES)
     rows[:, :CHANNEL_HEADER_BYTES] = np.frombuffer(header.to_bytes(4), np.uint8)

@@ -1,7 +1,7 @@
-"""What a sender knows of its path: bottleneck rate, base round trip, standing queue, ordinary loss.
+"""The sender's estimates of its path: bottleneck rate, base round trip, queue, ordinary loss.
 
-Everything is learnt from acknowledgements, round by round: a round ends when a packet is acknowledged that
-was sent after it began.
+All are computed from acknowledgements, round by round. A round ends when a packet is acknowledged that was
+sent after it began.
 """
 
 from __future__ import annotations
@@ -11,23 +11,25 @@ from dataclasses import dataclass
 
 # A queue counts as empty while a round trip is at most this much longer than the base.
 QUEUE_SLACK = 0.125
-QUEUE_SLACK_S = 0.0015  # pacing, batching and scheduling of both ends
-CONFIRMED = 1.02  # a round trip up to so much longer than the base confirms it
-MOST_LENGTHENED = 1.05  # how much longer the base becomes at once
+QUEUE_SLACK_S = 0.0015  # for pacing, batching and scheduling at both ends
+CONFIRMED = 1.02  # a round trip of at most this multiple of the base confirms it
+MOST_LENGTHENED = 1.05  # the largest factor by which the base grows in one step
 RECENT_S = 5.0
-# Loss that does not depend on the sender: the average over so many packets, and the most that is believed.
+# Ordinary loss, which does not depend on the sender: averaged over so many packets, and at most the limit
+# below.
 LOSS_MEMORY_PACKETS = 4000
-PRIOR_PACKETS = 400  # of which none was lost: what is believed at first
-LOSS_SAMPLE_PACKETS = 100  # fewer say little, unless a fifth of them is lost
+PRIOR_PACKETS = 400  # the average begins as if so many packets had arrived without loss
+LOSS_SAMPLE_PACKETS = 100  # fewer are not judged, unless a fifth of them is lost
 ORDINARY_LOSS_LIMIT = 0.08
-# Loss beyond the ordinary that is no reason to slow down: BBRv2's two per cent, and less beside a queue.
+# Loss beyond the ordinary at which the sender does not slow down: BBRv2's 2 %, and less while there is a
+# queue.
 CALM_TOLERANCE = 0.02
 QUEUE_TOLERANCE = 0.005
 
 
 @dataclass(slots=True)
 class AckSample:
-    """What one acknowledgement, or one batch of them, told the sender."""
+    """What the sender learned from one acknowledgement, or from one batch of them."""
 
     now_s: float
     acked_bytes: int
@@ -36,14 +38,14 @@ class AckSample:
     inflight_bytes: int
     prior_inflight_bytes: int
     delivered_bytes: int  # since the connection began
-    prior_delivered_bytes: int  # the same when the newest packet acknowledged now was sent
+    prior_delivered_bytes: int  # the same at the time when the newest acknowledged packet was sent
     rtt_s: float | None
     delivery_rate_bytes_per_s: float | None
     is_app_limited: bool
 
 
 class PathModel:
-    """Estimates after each sample; `round_*` describe the last complete round."""
+    """The estimates after each sample; `round_*` describe the last complete round."""
 
     __slots__ = (
         "_acked_bytes",
@@ -81,17 +83,21 @@ class PathModel:
 
     def __init__(self, datagram_bytes: int, now_s: float) -> None:
         self.datagram_bytes = datagram_bytes
-        self.bandwidth = 0.0  # bytes per second: the most that probing has shown, until it proved too much
+        self.bandwidth = (
+            0.0  # bytes per second: the highest rate of probing, until a queue shows that it is too high
+        )
         self.base_rtt_s = math.inf
-        self.confirmed_s = now_s  # when it was last met, or nearly
+        self.confirmed_s = now_s  # when a round trip was last near the base
         self.srtt_s = 0.0
         self.emptied_s = now_s  # when the queue was last seen empty
-        self._emptied_bytes = 0  # what was delivered until then
-        self.filled_s = now_s  # when it was last seen not to be
+        self._emptied_bytes = 0  # bytes delivered until then
+        self.filled_s = now_s  # when the queue was last seen not empty
         self.inflight_peak_bytes = 0  # in this round
         self._peak_s = self._peak_before_s = 0.0  # highest mean of a round
         self._recent_until_s = now_s + RECENT_S
-        self.is_probed = True  # more than the bandwidth is sent: rates are news, and loss our own fault
+        self.is_probed = (
+            True  # more than the bandwidth is being sent: higher rates count, and loss is our own
+        )
         self._ordinary_lost = 0.0
         self._ordinary_sent = float(PRIOR_PACKETS)
         self.round_rate = 0.0
@@ -103,14 +109,14 @@ class PathModel:
         self.round_is_lossy = False
         self._delivered_bytes = 0
         self._rtt_low_s = math.inf
-        self._acked_bytes = self._lost_bytes = 0  # since loss was judged last
+        self._acked_bytes = self._lost_bytes = 0  # since the loss was last judged
         self._start_round(0, now_s)
 
     # -- estimates -----------------------------------------------------------------------------------------
 
     @property
     def empty_rtt_s(self) -> float:
-        """The longest round trip that still means an empty queue."""
+        """The longest round trip that still counts as an empty queue."""
         return self.base_rtt_s * (1 + QUEUE_SLACK) + QUEUE_SLACK_S
 
     @property
@@ -119,7 +125,7 @@ class PathModel:
 
     @property
     def ordinary_loss(self) -> float:
-        """Share of packets lost while the queue is empty."""
+        """The share of packets that are lost while the queue is empty."""
         return min(self._ordinary_lost / self._ordinary_sent, ORDINARY_LOSS_LIMIT)
 
     @property
@@ -127,18 +133,18 @@ class PathModel:
         return self.bandwidth * self.base_rtt_s if self.srtt_s else 0.0
 
     def held_back(self, window_bytes: float) -> bool:
-        """Was it this window that kept the sender from sending more, in this round or the last?"""
+        """Return True if this window limited the sender in this round or the last."""
         most = max(self.inflight_peak_bytes, self.round_inflight_bytes)
         return most + 2 * self.datagram_bytes > 0.85 * window_bytes
 
     def rate_since_empty(self, sample: AckSample) -> float:
-        """What the bottleneck has let us have since its queue was last seen empty."""
+        """Return the bytes per second delivered since the queue was last seen empty."""
         return (sample.delivered_bytes - self._emptied_bytes) / (sample.now_s - self.emptied_s)
 
     # -- steps ---------------------------------------------------------------------------------------------
 
     def update(self, sample: AckSample) -> bool:
-        """Take in one sample; True if it ended a round."""
+        """Add one sample; return True if it ended a round."""
         now = sample.now_s
         rtt = sample.rtt_s
         if rtt is not None:
@@ -173,12 +179,14 @@ class PathModel:
         return True
 
     def on_pause(self, now_s: float) -> None:
-        """Nothing was sent for a while, so no queue of ours is left."""
+        """Note that nothing was sent for a while, so our queue has emptied."""
         self.emptied_s = now_s
         self._emptied_bytes = self._delivered_bytes
 
     def lengthen(self) -> None:
-        """The last round had no queue of ours: let the base follow it, a little at a time."""
+        """Let the base round trip grow a little toward the last round, in which there was no queue of
+        ours.
+        """
         self.base_rtt_s = min(max(self.round_floor_s, self.base_rtt_s), self.base_rtt_s * MOST_LENGTHENED)
         self.confirmed_s = self.emptied_s
 
@@ -206,7 +214,9 @@ class PathModel:
         self._start_round(sample.delivered_bytes, now)
 
     def _judge_loss(self) -> None:
-        """Is this round's loss, and that of rounds before that were too short, beyond the ordinary?"""
+        """Decide if the loss of this round, and of earlier rounds that were too short, is beyond the
+        ordinary.
+        """
         packets = (self._acked_bytes + self._lost_bytes) / self.datagram_bytes
         self.round_is_lossy = False
         if packets < LOSS_SAMPLE_PACKETS and self._lost_bytes * 4 <= self._acked_bytes:
@@ -215,7 +225,7 @@ class PathModel:
         self.round_loss = lost / packets
         expected = self.ordinary_loss * packets
         self.round_is_calm = calm = self.round_rtt_s <= self.empty_rtt_s
-        # 2.5 standard deviations of a Poisson count, and what is tolerated in any case
+        # 2.5 standard deviations of a Poisson count, plus the tolerance
         tolerated = (CALM_TOLERANCE if calm else QUEUE_TOLERANCE) * packets
         self.round_is_lossy = lost > expected + 2.5 * math.sqrt(expected + 1) + tolerated
         if calm and not self.is_probed:

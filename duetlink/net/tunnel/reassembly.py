@@ -1,4 +1,4 @@
-"""The incoming stream: pieces at 64-bit positions, in any order, become one run of bytes."""
+"""The incoming stream: pieces at 64-bit positions, in any order, are assembled to contiguous bytes."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from numpy.typing import NDArray
 
 Octets = NDArray[np.uint8]
 
-# A sender that leaves a hole before every datagram would make this many; one that does so needs no more of
-# them.
+# About as many as a sender would make that leaves a hole before every datagram. More are refused.
 _MAX_PIECES = 16_384
 
 
 class Reassembly:
     """Holds at most `capacity_bytes`. Positions: `taken` <= `complete` <= `limit`.
 
-    Bytes below `complete` have all arrived; `take` hands out what lies between `taken` and `complete`. What
-    arrives in order is kept as a view of the batch that it came in and copied once, by `take`; the rest waits
-    in a ring.
+    All bytes below `complete` have arrived; `take` returns those between `taken` and `complete`. Bytes that
+    arrive in order are kept as views of their batch and are copied once, by `take`. The others wait in a ring
+    buffer.
     """
 
     def __init__(self, capacity_bytes: int, start: int) -> None:
         self.taken = start
         self.complete = start
         self._capacity = capacity_bytes
-        # pages are touched as pieces first land there; never, on a path that loses nothing
+        # its pages are used only when pieces arrive out of order
         self._ring = np.empty(capacity_bytes, np.uint8)
         self._views: list[Octets] = []  # of [taken, taken + _viewed_bytes)
         self._viewed_bytes = 0
-        # of the pieces beyond `complete`, disjoint and not adjacent, in order
+        # of the pieces beyond `complete`: sorted, disjoint and not adjacent
         self._starts: list[int] = []
         self._ends: list[int] = []
 
     @property
     def limit(self) -> int:
-        """No byte at or beyond it is accepted."""
+        """The position from which on no byte is accepted."""
         return self.taken + self._capacity
 
     @property
@@ -45,12 +44,13 @@ class Reassembly:
 
     @property
     def furthest(self) -> int:
-        """No byte at or beyond it has arrived."""
+        """The position from which on no byte has arrived."""
         return self._ends[-1] if self._ends else self.complete
 
     def insert(self, position: int, rows: Octets) -> bool:
-        """Add rows whose bytes follow one another from `position`; they must stay as they are until `settle`
-        or `take`. False if they are not accepted because they reach beyond the limit.
+        """Add rows of consecutive bytes from `position`; return False if they reach beyond the limit.
+
+        The rows must not be changed until `settle` or `take`.
         """
         end = position + rows.size
         if end > self.limit or (position > self.complete and len(self._starts) >= _MAX_PIECES):
@@ -67,14 +67,14 @@ class Reassembly:
         else:
             self._store(position, rows.reshape(-1))
             self._note(position, end)
-        # pieces that the run has reached
+        # pieces that are now contiguous with it
         while self._starts and self._starts[0] <= self.complete:
             self.complete = max(self.complete, self._ends.pop(0))
             del self._starts[0]
         return True
 
     def settle(self) -> None:
-        """Give up all views of batches: what they show is kept in the ring until it is taken."""
+        """Copy all views of batches to the ring, so that the batches' memory can be reused."""
         position = self.taken
         for view in self._views:
             self._store(position, view.reshape(-1))
@@ -82,7 +82,7 @@ class Reassembly:
         self._views, self._viewed_bytes = [], 0
 
     def take(self) -> memoryview:
-        """All that is ready, in memory that is the caller's."""
+        """Return all complete bytes, in memory that the caller owns."""
         taken = np.empty(self.ready_bytes, np.uint8)
         at = 0
         for view in self._views:
@@ -106,7 +106,7 @@ class Reassembly:
             done += size
 
     def _note(self, start: int, end: int) -> None:
-        """Add a piece, merged with those that it touches."""
+        """Add a piece and merge it with those that it touches."""
         first = bisect.bisect_left(self._ends, start)
         last = bisect.bisect_right(self._starts, end)
         if first < last:

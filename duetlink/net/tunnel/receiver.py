@@ -1,4 +1,4 @@
-"""The receiving half of a tunnel: what arrives becomes a stream, and an acknowledgement of what arrived."""
+"""The receiving half of a tunnel: assembles the stream and makes the acknowledgements."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from duetlink.net.tunnel.reassembly import Reassembly
 
 
 class Receiver:
-    """Reads no clock and sends nothing: its owner does."""
+    """Does no I/O and reads no clock; its owner passes in batches and times."""
 
     def __init__(self, opener: DatagramOpener, capacity_bytes: int, start: int, now_s: float) -> None:
         self.incoming = Reassembly(capacity_bytes, start)
         self.ack_due = False
-        self.heard_s = now_s  # when the last authentic datagram came
+        self.heard_s = now_s  # when the last authentic datagram arrived
         self._opener = opener
         self._capacity = capacity_bytes
-        self._end: int | None = None  # of the stream, once the peer has told
+        self._end: int | None = None  # position where the stream ends, if the peer has sent it
         self._told_limit = self.incoming.limit
         self._peer_floor = 0
         self._largest_at_s = now_s
@@ -35,21 +35,21 @@ class Receiver:
 
     @property
     def is_complete(self) -> bool:
-        """Has all of the peer's stream arrived?"""
+        """True if all of the peer's stream has arrived."""
         return self._end == self.incoming.complete
 
     @property
     def has_ended(self) -> bool:
-        """Has all of it been taken?"""
+        """True if all of the peer's stream has been taken."""
         return self._end == self.incoming.taken
 
     @property
     def owes_limit(self) -> bool:
-        """Has so much been taken since the last acknowledgement that the peer should hear of it?"""
+        """True if so much was taken since the last acknowledgement that the peer needs a new limit."""
         return self.incoming.limit - self._told_limit >= self._capacity // 4
 
     def accept(self, now_s: float, received: Received) -> list[tuple[DatagramKind, bytes]]:
-        """Take in a batch. Returns what concerns others: acknowledgements and resets."""
+        """Process a batch. Return the acknowledgements and resets in it, which concern the sending half."""
         before = self._opener.window.largest
         opened = self._opener.open(received.rows, received.sizes_bytes)
         if not len(opened.kinds):
@@ -77,11 +77,11 @@ class Receiver:
         return messages
 
     def refuse(self, reason: str, count: int = 1) -> None:
-        """Count authentic datagrams that make no sense."""
+        """Count authentic datagrams that are malformed."""
         self._refused[reason] += count
 
     def acknowledgement(self, now_s: float) -> Acknowledgement | None:
-        """None while nothing has arrived. It is taken to be sent."""
+        """Return an acknowledgement, which the caller must send; None while nothing has arrived."""
         window = self._opener.window
         if window.largest < 0:
             return None
@@ -90,7 +90,7 @@ class Receiver:
         return Acknowledgement(
             largest=window.largest,
             received=window.received(max(self._peer_floor, window.largest - MAX_SPAN_PACKETS + 1)),
-            # the end counts like one more byte
+            # the end of the stream counts as one more byte
             complete=self.incoming.complete + self.is_complete,
             limit=self._told_limit,
             delay_s=now_s - self._largest_at_s,
@@ -103,7 +103,7 @@ class Receiver:
         if not count:
             return
         self.ack_due = True
-        # runs of rows of one size whose bytes follow one another
+        # split into runs of rows of equal size with consecutive bytes
         follows = (positions[1:] == positions[:-1] + sizes_bytes[:-1]) & (sizes_bytes[1:] == sizes_bytes[:-1])
         for first, stop in pairwise([0, *(np.flatnonzero(~follows) + 1).tolist(), count]):
             rows = payloads[first:stop, : int(sizes_bytes[first])]

@@ -1,19 +1,21 @@
-"""Which packets are on their way, arrived, or lost: after RFC 9002 and RFC 8985 (RACK), on arrays.
+"""Tracks which packets are in flight, arrived or lost, after RFC 9002 and RFC 8985 (RACK), with arrays.
 
 Every transmission has a new packet number, so an acknowledgement is never ambiguous (RFC 9002 §4.2). The sent
-packets live in a ring of columns, indexed by packet number; an acknowledgement is a few operations on all it
-covers.
+packets are rows of a ring of columns, indexed by packet number; an acknowledgement takes a few array
+operations.
 
 **Loss** (RFC 9002 §6.1, RFC 8985 §6.2): a packet that was sent before one that has arrived is lost if that
 one is `threshold` packets later, or if it should have arrived a reordering window ago. When packets that were
-given up arrive after all, the path reorders: threshold and window grow, and shrink again when losses have
-been real for sixteen round trips.
+declared lost arrive after all, the path reorders: threshold and window grow. They shrink again when all
+losses were real for sixteen round trips.
 
-**Probe timeout**: if nothing answers, the oldest bytes go again. Its back-off ends at 0.3 s, not at minutes:
-after an outage the stream must not wait longer than that, and three small packets a second harm nobody.
+**Probe timeout**: if no answer arrives, the oldest bytes are sent again. The back-off ends at 0.3 s, not at
+minutes: after an outage the stream must not wait longer than that, and three small packets a second do no
+harm.
 
-**Delivery rate**: bytes delivered between the sending of the newest acknowledged packet and now, over the
-longer of the times in which they were sent and acknowledged (draft-cheng-iccrg-delivery-rate-estimation-02).
+**Delivery rate**: bytes delivered between the sending of the newest acknowledged packet and now, divided by
+the longer of the times in which they were sent and acknowledged
+(draft-cheng-iccrg-delivery-rate-estimation-02).
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from numpy.typing import NDArray
 from duetlink.net.tunnel.acknowledgement import MAX_SPAN_PACKETS, Acknowledgement
 from duetlink.net.tunnel.controller import AckSample
 
-_SLOTS = 2 * MAX_SPAN_PACKETS  # what was given up is remembered for a while, to notice if it arrives
+_SLOTS = 2 * MAX_SPAN_PACKETS  # lost packets are remembered for a while, to detect late arrivals
 _MASK = _SLOTS - 1
 _NONE, _FLYING, _LOST = 0, 1, 2
 
@@ -35,7 +37,7 @@ _MIN_THRESHOLD_PACKETS = 3  # RFC 9002 §6.1.1
 _MAX_THRESHOLD_PACKETS = 1024
 _PATIENT_ROUNDS = 16  # RFC 8985 §6.2, step 4
 _GRANULARITY_S = 0.001
-# A receiver gathers for half a millisecond; a busy machine takes longer to wake.
+# A receiver collects datagrams for half a millisecond; a busy machine wakes later.
 _MAX_ACK_DELAY_S = 0.025
 _FIRST_PTO_S = 0.2
 _LONGEST_PTO_S = 0.3
@@ -45,7 +47,7 @@ _Numbers = NDArray[np.int64]
 
 @dataclass(slots=True)
 class Ranges:
-    """Parts of the stream, as they were sent. A position below 0: a packet that carried nothing of it."""
+    """Parts of the stream, as they were sent. A position below 0 means a packet without stream bytes."""
 
     positions: _Numbers
     sizes_bytes: _Numbers  # of the payload
@@ -56,16 +58,16 @@ class Ranges:
 class AckOutcome:
     sample: AckSample
     lost: Ranges
-    late: Ranges  # was given up and has arrived
-    largest_datagram_bytes: int  # of those that arrived, 0 for none
+    late: Ranges  # were declared lost, and have arrived
+    largest_datagram_bytes: int  # the largest that arrived; 0 if none did
 
 
 class Recovery:
-    """The sender's side of one attempt. Reads no clock: every call says what time it is."""
+    """The sender's side of one attempt. Reads no clock: every call passes the time in."""
 
     def __init__(self, now_s: float) -> None:
         self.next_number = 0
-        self.floor = 0  # no packet below it is flying
+        self.floor = 0  # no packet below it is in flight
         self.inflight_bytes = 0
         self.delivered_bytes = 0
         self.lost_packets = 0
@@ -74,12 +76,12 @@ class Recovery:
         self.min_rtt_s = math.inf
         self.latest_rtt_s = 0.0
         self.threshold_packets = _MIN_THRESHOLD_PACKETS
-        self.probes = 0  # timeouts in a row without an answer
+        self.probes = 0  # timeouts in a row
         self.last_sent_s = now_s
         self.loss_deadline_s = math.inf
         self._rtt_variation_s = 0.0
         self._largest_acked = -1
-        self._window_quarters = 1  # of the smallest round trip: the reordering window
+        self._window_quarters = 1  # the reordering window, in quarters of the smallest round trip
         self._adapted_s = -math.inf
         self._calm_rounds = 0
         self._loss_round_s = -math.inf
@@ -102,11 +104,11 @@ class Recovery:
 
     @property
     def room_packets(self) -> int:
-        """How many more may be outstanding, so that an acknowledgement can speak of all of them."""
+        """How many more packets may be in flight, so that one acknowledgement can cover all of them."""
         return MAX_SPAN_PACKETS - (self.next_number - self.floor)
 
     def announced_floor(self, now_s: float) -> int:
-        """The floor of one to two round trips ago: below it nobody waits for news, not even late ones."""
+        """Return the floor of one to two round trips ago: below it, not even late arrivals matter."""
         if now_s - self._floor_s > (self.smoothed_rtt_s or _FIRST_PTO_S):
             self._old_floor, self._new_floor, self._floor_s = self._new_floor, self.floor, now_s
         return self._old_floor
@@ -119,8 +121,10 @@ class Recovery:
         positions: _Numbers | int = -1,
         size_bytes: int = 0,
     ) -> None:
-        """The next `count` packet numbers were sent now, and their arrival matters."""
-        if not self.inflight_bytes:  # a new flight: the time since the last one is not sending time
+        """Note that the next `count` packet numbers were sent now and must be acknowledged."""
+        if (
+            not self.inflight_bytes
+        ):  # nothing was in flight: the time since then does not count as sending time
             self._first_sent_s = self._delivered_s = now_s
             self.floor = self.next_number
         slots = np.arange(self.next_number, self.next_number + count) & _MASK
@@ -139,9 +143,10 @@ class Recovery:
         self.last_sent_s = now_s
 
     def on_skipped(self, count: int) -> Ranges:
-        """The next `count` packet numbers were used for what needs no answer, or not at all.
+        """Note that the next `count` packet numbers were used for packets that are not acknowledged, or not
+        used.
 
-        Returns what must be given up for it: packets so old that no acknowledgement could speak of them.
+        Return the packets that become too old for any acknowledgement, and count as lost.
         """
         self._state[np.arange(self.next_number, self.next_number + count) & _MASK] = _NONE
         self.next_number += count
@@ -154,13 +159,15 @@ class Recovery:
         return self._lose(slots[self._state[slots] == _FLYING])
 
     def on_application_limited(self) -> None:
-        """There is nothing more to send: until what flies has arrived, rates say little about the path."""
+        """Note that there is no more data to send: until the packets in flight are acknowledged, rates say
+        little.
+        """
         self._limited_until_bytes = self.delivered_bytes + max(self.inflight_bytes, 1)
 
     # -- acknowledgements and loss -------------------------------------------------------------------------
 
     def on_ack(self, now_s: float, ack: Acknowledgement) -> AckOutcome | None:
-        """None if it speaks of packets that were never sent."""
+        """Process an acknowledgement; None if it covers packets that were never sent."""
         if ack.largest >= self.next_number:
             return None
         start = max(ack.base, self.next_number - _SLOTS)
@@ -185,7 +192,7 @@ class Recovery:
         return self._outcome(sample, self._ranges(late), largest_bytes)
 
     def on_loss_deadline(self, now_s: float) -> AckOutcome:
-        """What the passing of time alone has lost."""
+        """Return the packets that are lost because of the time that has passed."""
         sample = self._sample(now_s, 0, self.inflight_bytes)
         return self._outcome(sample, self._ranges(np.empty(0, np.int64)), 0)
 
@@ -227,7 +234,7 @@ class Recovery:
         self._first_sent_s = sent_s
 
     def _update_rtt(self, rtt_s: float, delay_s: float) -> float:
-        """RFC 9002 §5.3; returns the sample without the receiver's delay."""
+        """Update the estimates of RFC 9002 §5.3; return the sample without the receiver's delay."""
         rtt_s = max(rtt_s, 1e-6)
         self.min_rtt_s = min(self.min_rtt_s, rtt_s)
         rtt_s = max(rtt_s - min(delay_s, _MAX_ACK_DELAY_S), self.min_rtt_s)
@@ -299,14 +306,14 @@ class Recovery:
 
     @property
     def probe_deadline_s(self) -> float:
-        """When to probe: infinity while nothing flies."""
+        """When to send a probe; infinity while nothing is in flight."""
         if not self.inflight_bytes:
             return math.inf
         timeout_s = self.probe_timeout_s
         return self.last_sent_s + min(timeout_s * (1 << min(self.probes, 8)), max(_LONGEST_PTO_S, timeout_s))
 
     def on_probe_timeout(self, most: int) -> Ranges:
-        """Nothing answers: the oldest parts of the stream that fly, up to `most`, to be sent once more."""
+        """Return the oldest parts of the stream in flight, at most `most`, to be sent again."""
         self.probes += 1
         slots = np.arange(self.floor, self.next_number) & _MASK
         slots = slots[(self._state[slots] == _FLYING) & (self._position[slots] >= 0)]

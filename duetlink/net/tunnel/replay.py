@@ -1,11 +1,11 @@
-"""Which packet numbers have arrived: refuses the second copy of each, and remembers what an ACK must tell."""
+"""A window of received packet numbers: rejects duplicates, and provides the bits of an acknowledgement."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Four times what a sender may have outstanding, so that only what is long given up is too old.
+# Four times what a sender may have in flight, so that only packets that were lost long ago are too old.
 WINDOW_PACKETS = 32_768
 _MASK = WINDOW_PACKETS - 1
 
@@ -18,12 +18,15 @@ class ReplayWindow:
         self._seen = np.zeros(WINDOW_PACKETS, np.bool_)
 
     def admit(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """True for each number that is new; it is not from then on. All are authentic and not negative."""
+        """Return True for each number that is new, and remember it.
+
+        The numbers are authentic and not negative.
+        """
         if not len(numbers):
             return np.zeros(0, np.bool_)
         rising = int(numbers[0]) > self.largest and bool((numbers[1:] > numbers[:-1]).all())
         self._advance(max(self.largest, int(numbers.max())))
-        # of a batch that spans more than the window, only the upper part can be remembered
+        # if a batch spans more than the window, only its upper part is accepted
         new = numbers > self.largest - WINDOW_PACKETS
         if not rising:
             new &= ~self._seen[numbers & _MASK]
@@ -34,7 +37,10 @@ class ReplayWindow:
         return new
 
     def received(self, start: int) -> NDArray[np.bool_]:
-        """For each number from `start` to the largest: has it arrived? `start` must lie in the window."""
+        """Return, for each number from `start` to the largest, if it has arrived.
+
+        `start` must be in the window.
+        """
         found: NDArray[np.bool_] = self._seen[np.arange(start, self.largest + 1) & _MASK]
         return found
 

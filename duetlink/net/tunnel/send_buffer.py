@@ -1,8 +1,7 @@
-"""The outgoing stream: bytes that are not yet acknowledged, at 64-bit positions, and what of them is to be
-sent again.
+"""The outgoing stream: bytes at 64-bit positions that are not acknowledged yet, and which of them were lost.
 
-The ring is followed by a copy of its own beginning, so that the payload of a datagram is one contiguous slice
-wherever it starts.
+The ring buffer is followed by a copy of its beginning, so that the payload of each datagram is one contiguous
+slice.
 """
 
 from __future__ import annotations
@@ -19,20 +18,23 @@ Octets = NDArray[np.uint8]
 
 
 class SendBuffer:
-    """Positions: `acknowledged` <= `sent` <= `end`. What `write` takes beyond the ring waits in a queue."""
+    """Positions: `acknowledged` <= `sent` <= `end`.
+
+    Bytes written beyond the ring's capacity wait in a queue.
+    """
 
     def __init__(self, capacity_bytes: int, row_bytes: int, start: int) -> None:
-        """Rows of up to `row_bytes` can be taken from a ring of `capacity_bytes`."""
+        """Use a ring of `capacity_bytes`, from which rows of at most `row_bytes` can be taken."""
         self.acknowledged = start
         self.sent = start
-        self._written = start  # what is in the ring
+        self._written = start  # position up to which the ring is filled
         self._capacity = capacity_bytes
         self._mirror = row_bytes
-        # pages are touched as the stream first passes over them
+        # its pages are used only when the stream first reaches them
         self._ring = np.empty(capacity_bytes + row_bytes, np.uint8)
         self._queue: deque[Octets] = deque()
         self._queued_bytes = 0
-        self._lost: list[int] = []  # a heap of positions: what holds the receiver up goes first
+        self._lost: list[int] = []  # a heap of positions: the one that the receiver waits for comes first
         self._lost_sizes: dict[int, int] = {}
 
     @property
@@ -45,7 +47,7 @@ class SendBuffer:
 
     @property
     def available_bytes(self) -> int:
-        """Unsent bytes that `fresh` can give now."""
+        """Unsent bytes that `fresh` can return now."""
         return self._written - self.sent
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -59,14 +61,14 @@ class SendBuffer:
             self._queued_bytes += len(octets)
 
     def fresh(self, size_bytes: int, most_rows: int, limit: int) -> Octets:
-        """Unsent bytes below position `limit` as rows of `size_bytes`, or one shorter row: a view of the
+        """Return unsent bytes below `limit` as rows of `size_bytes`, or as one shorter row: a view of the
         ring.
 
         They count as sent when `advance` is called.
         """
         available = min(self._written, limit) - self.sent
         at = self.sent % self._capacity
-        # rows may reach into the mirror, but not beyond
+        # rows may reach into the copy after the ring, but not beyond it
         rows = min(most_rows, available // size_bytes, (len(self._ring) - at) // size_bytes)
         if rows > 0:
             return self._ring[at : at + rows * size_bytes].reshape(rows, size_bytes)
@@ -76,7 +78,7 @@ class SendBuffer:
         self.sent += count_bytes
 
     def release(self, position: int) -> None:
-        """The peer has everything below `position`."""
+        """Free all bytes below `position`, which the peer has received."""
         if position <= self.acknowledged:
             return
         self.acknowledged = position
@@ -88,7 +90,7 @@ class SendBuffer:
                 return
             self._queue.popleft()
 
-    # -- to be sent again ----------------------------------------------------------------------------------
+    # -- retransmission -----------------------------------------------------------------------------------
 
     @property
     def has_lost(self) -> bool:
@@ -96,18 +98,18 @@ class SendBuffer:
         return bool(self._lost)
 
     def lose(self, position: int, size_bytes: int) -> None:
-        """These bytes are to be sent again."""
+        """Mark bytes that must be sent again."""
         if position not in self._lost_sizes:
             heapq.heappush(self._lost, position)
         self._lost_sizes[position] = max(size_bytes, self._lost_sizes.get(position, 0))
 
     def found(self, position: int, size_bytes: int) -> None:
-        """These bytes have arrived after all."""
+        """Unmark bytes that have arrived after all."""
         if size_bytes >= self._lost_sizes.get(position, math.inf):
             del self._lost_sizes[position]
 
     def again(self, size_bytes: int, most_rows: int) -> tuple[NDArray[np.int64], Octets]:
-        """Positions and rows, of equal size up to `size_bytes`, of what is to be sent again: a copy."""
+        """Return positions and rows, of equal size up to `size_bytes`, of lost bytes: a copy."""
         positions: list[int] = []
         row_bytes = 0
         while len(positions) < most_rows and self.has_lost:
@@ -126,7 +128,7 @@ class SendBuffer:
         return found, windows[found % self._capacity]
 
     def _tidy(self) -> None:
-        """Forget what the peer has meanwhile; the ring may hold other bytes there."""
+        """Forget lost bytes that the peer has received meanwhile; the ring may hold other bytes there."""
         while self._lost and self._lost[0] < self.acknowledged:
             position = heapq.heappop(self._lost)
             left = position + self._lost_sizes.pop(position, 0) - self.acknowledged
@@ -138,7 +140,7 @@ class SendBuffer:
     # -- the ring ------------------------------------------------------------------------------------------
 
     def _store(self, octets: Octets) -> int:
-        """Copy as much as there is room for into the ring; returns how much."""
+        """Copy as much as fits to the ring; return how much."""
         taken = min(len(octets), self._capacity - (self._written - self.acknowledged))
         done = 0
         while done < taken:

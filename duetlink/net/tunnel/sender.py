@@ -1,4 +1,4 @@
-"""The sending half of a tunnel: what is sent, when, and once more if it is lost."""
+"""The sending half of a tunnel: decides what is sent when, and what is sent again."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from duetlink.net.tunnel.mtu import LARGEST_BYTES, MtuSearch
 from duetlink.net.tunnel.recovery import AckOutcome, Ranges, Recovery
 from duetlink.net.tunnel.send_buffer import SendBuffer
 
-_QUANTUM_S = 0.001  # what is sent in one go, if it is at least
+_QUANTUM_S = 0.001  # a batch holds what the pacing rate allows in this time, and at least
 _MIN_QUANTUM = 2  # datagrams
-# A timer that fires late costs no rate, up to a burst that most queues hold.
+# After a timer that fired late, the sender catches up, with a burst of at most so many bytes that most queues
+# hold.
 _CATCH_UP_BYTES = 64 << 10
 _CATCH_UP_S = (0.002, 0.01)
-_LONGEST_PACE_S = 0.25  # a rate that was too low for a moment is not waited for
+_LONGEST_PACE_S = 0.25  # the longest pause between batches, for a rate that was too low for a moment
 _KEEPALIVE_S = 5.0
 _PERSIST_S = 0.3
 _PROBE_DATAGRAMS = 2  # RFC 9002 §6.2.4
 
 
 class Sender:
-    """Reads no clock and keeps no timer: its owner does, and calls `send_batch` and `on_deadline` in time."""
+    """Reads no clock and has no timer: its owner calls `send_batch` and `on_deadline` in time."""
 
     def __init__(
         self,
@@ -40,23 +41,26 @@ class Sender:
         start: int,
         now_s: float,
     ) -> None:
-        """`acknowledge` says, as the payload of an ACK, what has arrived: a FIN carries it.
+        """`acknowledge` returns the payload of an ACK for what has arrived, which a FIN carries too.
 
-        So who has both streams' ends may leave: the peer cannot have missed that its own has arrived.
+        So a side that has both ends of the stream may leave: the peer cannot have missed that its own end has
+        arrived.
         """
         self.outgoing = SendBuffer(capacity_bytes, LARGEST_BYTES, start)
         self.recovery = Recovery(now_s)
         self.mtu = MtuSearch()
         self.controller = controller
-        self.port_is_full = False  # until its owner says otherwise
+        self.port_is_full = False  # reset by the owner when the port has room again
         self.is_finishing = False
-        self.is_finished = False  # the peer has the whole stream and knows that it is whole
+        self.is_finished = False  # the peer has the whole stream and knows its end
         self._port = port
         self._sealer = sealer
         self._acknowledge = acknowledge
-        self._fin_due = False  # wanted, and not sent since it was lost
-        self._fin_sent = False  # ever
-        self._limit = start + capacity_bytes  # told by the peer; both sides have the same capacity
+        self._fin_due = False  # must be sent, for the first time or after a loss
+        self._fin_sent = False  # at least once
+        self._limit = (
+            start + capacity_bytes
+        )  # from the peer's acknowledgements; at first its capacity, which is the same as ours
         self._next_send_s = now_s
         self._heard = False
 
@@ -65,14 +69,14 @@ class Sender:
         return self.is_finishing and self.outgoing.acknowledged == self.outgoing.end
 
     def finish(self) -> None:
-        """The stream ends after what was written."""
+        """End the stream after what was written."""
         if not self.is_finishing:
             self.is_finishing = self._fin_due = True
 
-    # -- what and when -------------------------------------------------------------------------------------
+    # -- sending --------------------------------------------------------------------------------------
 
     def wait_s(self, now_s: float) -> float | None:
-        """How long until pacing lets the next batch go; None while something else must happen first."""
+        """Return how long pacing delays the next batch; None while another event must happen first."""
         if self.port_is_full or not self._has_something():
             return None
         if self.recovery.inflight_bytes:
@@ -82,7 +86,7 @@ class Sender:
         return self._next_send_s - now_s
 
     def send_batch(self, now_s: float) -> None:
-        """Send what `wait_s` found, as much as goes in one go."""
+        """Send one batch, when `wait_s` allows it."""
         recovery = self.recovery
         if not recovery.inflight_bytes and now_s - recovery.last_sent_s > recovery.probe_timeout_s:
             self.controller.on_idle_restart(now_s)
@@ -99,7 +103,7 @@ class Sender:
         available = min(outgoing.available_bytes, self._limit - outgoing.sent)
         held_up = available < outgoing.unsent_bytes
         if available > 0:
-            # when held up, a small datagram now would only be followed by more room
+            # while flow control holds the stream up, wait for room for a full datagram
             full = available >= self.mtu.datagram_bytes - HEADER_BYTES
             return full or not held_up or not self.recovery.inflight_bytes
         if held_up:
@@ -131,7 +135,7 @@ class Sender:
     def _send(
         self, now_s: float, kind: DatagramKind, payloads: NDArray[np.uint8], positions: NDArray[np.int64]
     ) -> int:
-        """Send datagrams whose arrival matters; returns how many the port took."""
+        """Send datagrams that must be acknowledged; return how many the port took."""
         recovery = self.recovery
         floor = recovery.announced_floor(now_s)
         rows = self._sealer.seal(kind, payloads, np.maximum(positions, 0), floor=floor)
@@ -151,7 +155,7 @@ class Sender:
         return sent
 
     def send_alone(self, now_s: float, kind: DatagramKind, payload: bytes) -> bool:
-        """Send one datagram that recovery does not wait for; False if the port took it not."""
+        """Send one datagram that is not acknowledged; return False if the port did not take it."""
         payloads = np.frombuffer(payload, np.uint8).reshape(1, -1)
         rows = self._sealer.seal(kind, payloads, floor=self.recovery.announced_floor(now_s))
         self._send_again(self.recovery.on_skipped(1))
@@ -161,13 +165,13 @@ class Sender:
         return False
 
     def ping(self, now_s: float) -> None:
-        """Send what the peer must answer."""
+        """Send a datagram that the peer must acknowledge."""
         self._send(now_s, DatagramKind.PING, np.empty((1, 0), np.uint8), np.array([-1]))
 
     # -- answers -------------------------------------------------------------------------------------------
 
     def on_ack(self, now_s: float, ack: Acknowledgement) -> bool:
-        """False if it speaks of what was never sent."""
+        """Process an acknowledgement; return False if it covers what was never sent."""
         outgoing = self.outgoing
         if ack.complete > outgoing.sent + self._fin_sent:
             return False
@@ -205,7 +209,7 @@ class Sender:
 
     @property
     def deadline_s(self) -> float:
-        """When to call `on_deadline`: not while nothing can be sent."""
+        """When to call `on_deadline`; infinity while nothing can be sent."""
         recovery = self.recovery
         if self.port_is_full:
             return math.inf
@@ -213,7 +217,7 @@ class Sender:
 
     @property
     def _ping_at_s(self) -> float:
-        # the peer's word that there is room again may have been lost
+        # the acknowledgement with the peer's new limit may have been lost
         held_up = self.outgoing.unsent_bytes and not self.recovery.inflight_bytes
         return self.recovery.last_sent_s + (_PERSIST_S if held_up else _KEEPALIVE_S)
 
@@ -237,7 +241,7 @@ class Sender:
         self._send_again(oldest)
         before = self.recovery.next_number
         self._send_stream(now_s, _PROBE_DATAGRAMS)
-        if self.recovery.next_number == before:  # all that flies has arrived by another datagram
+        if self.recovery.next_number == before:  # the oldest bytes have arrived with another datagram
             self.ping(now_s)
 
     def _look_for_black_hole(self, now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""The tunnel as an `asyncio.Transport`: an ordered, reliable byte stream each way over a port for datagrams.
+"""The tunnel as an `asyncio.Transport`: an ordered, reliable byte stream each way over a datagram port.
 
     write -> SendBuffer -> DatagramSealer -> port ~~~ port -> DatagramOpener -> Reassembly -> data_received
                  ^               ^                                                  |
@@ -6,10 +6,10 @@
                  |
              Controller: how fast, how much
 
-There is no handshake: whoever holds the key is the peer, and the first datagram may be lost like any other.
-Each side sends when pacing, window, the peer's flow control and the port allow it, and acknowledges each
-batch that came. `Sender` and `Receiver` are the two halves; here they meet the loop, its clock and the
-protocol.
+There is no handshake: the side that holds the key is the peer, and the first datagram may be lost like any
+other. Each side sends when pacing, window, the peer's flow control and the port allow it, and acknowledges
+each batch that arrives. `Sender` and `Receiver` are the two halves; this module connects them with the loop,
+its clock and the protocol.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from duetlink.net.tunnel.receiver import Receiver
 from duetlink.net.tunnel.sender import Sender
 
 FIRST_POSITION = 0
-# Memory per direction, and so what can be under way: 1 Gbit/s over 100 ms needs 12.5 MB.
+# Memory per direction, which limits the bytes in flight: 1 Gbit/s over 100 ms needs 12.5 MB.
 CAPACITY_BYTES = 16 << 20
 _HIGH_WATER_BYTES = 1 << 20
-_BATCHES_PER_TURN = 16  # then the loop may read
+_BATCHES_PER_TURN = 16  # then the loop gets a chance to read
 _SILENCE_S = 30.0
 _LINGER_S = 2.0
 _PATIENT_PROBES = 3
-_LAST_WORDS = 3  # so often, for nobody acknowledges them
+_LAST_WORDS = 3  # how often the last datagrams are sent, since they are not acknowledged
 
 
 class TunnelTransport(asyncio.Transport):
     """One side. Both have the same `key` of 32 bytes, made for this attempt alone; one is the initiator.
 
-    Calls `connection_made` soon after it is made. The peer is dead after `silence_s` without an authentic
-    datagram: `connection_lost` then gets a PathUnavailable, which is a ConnectionError. What `data_received`
-    gets is a memoryview that is the protocol's to keep. The port is closed with the transport,
-    or up to two seconds later where the peer has yet to end its side.
+    `connection_made` is called soon after construction. If no authentic datagram arrives for `silence_s`,
+    `connection_lost` gets a PathUnavailable, which is a ConnectionError. `data_received` gets a memoryview
+    that the protocol owns. The port is closed with the transport, or up to two seconds later if the peer has
+    yet to end its side.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class TunnelTransport(asyncio.Transport):
         self._is_reading = True
         self._has_paused_protocol = False
         self._has_told_eof = False
-        self._is_closing = False  # what arrives is of no interest any more
-        self._is_over = False  # connection_lost is called, or will be soon
+        self._is_closing = False  # data that arrives is discarded
+        self._is_over = False  # connection_lost was called or is scheduled
         self._has_port = True
         self._pump_handle: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -110,7 +110,7 @@ class TunnelTransport(asyncio.Transport):
         return True
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that wait to be sent for the first time."""
+        """Return the number of bytes that were not sent yet."""
         return self.sender.outgoing.unsent_bytes
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
@@ -147,12 +147,14 @@ class TunnelTransport(asyncio.Transport):
         return protocol
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Knows "datagrams": how many were sent, beside acknowledgements, and how many of them were lost."""
+        """Know "datagrams": how many were sent, without acknowledgements, and how many of them were lost."""
         recovery = self.sender.recovery
         return (recovery.sent_packets, recovery.lost_packets) if name == "datagrams" else default
 
     def close(self) -> None:
-        """Send what was written, end the stream, then `connection_lost(None)` when the peer has all of it."""
+        """Send what was written and end the stream; `connection_lost(None)` follows when the peer has all of
+        it.
+        """
         if not self.is_closing():
             self._is_closing = True
             self.write_eof()
@@ -173,7 +175,7 @@ class TunnelTransport(asyncio.Transport):
         if self._is_over:
             return
         self._port.start(self._loop, self._readable, self._writable, self._port_closed)
-        # so that a tunnel that nobody uses yet knows its round trip and its MTU
+        # measures round trip and MTU before the tunnel is used
         self.sender.ping(self._loop.time())
         self._set_timer()
 
@@ -191,7 +193,7 @@ class TunnelTransport(asyncio.Transport):
         if kind == DatagramKind.RESET:
             self._finish(ConnectionResetError("the other side broke the tunnel off"))
             return
-        if kind == DatagramKind.FIN and not payload:  # the peer has not heard of us yet
+        if kind == DatagramKind.FIN and not payload:  # the peer had not received anything from us yet
             return
         ack = Acknowledgement.from_wire(payload)
         if ack is None or not self.sender.on_ack(now_s, ack):
@@ -230,7 +232,7 @@ class TunnelTransport(asyncio.Transport):
         try:
             return method(*arguments)
         except Exception as error:
-            context = {"message": "a protocol failed; its tunnel is broken off", "exception": error}
+            context = {"message": "a protocol raised an error, so its tunnel was aborted", "exception": error}
             self._loop.call_exception_handler({**context, "transport": self, "protocol": self._protocol})
             self._reset(error)
             return None
@@ -246,7 +248,7 @@ class TunnelTransport(asyncio.Transport):
         self._pump()
 
     def _pump(self) -> None:
-        """Send what may be sent now, and see to it that the rest follows."""
+        """Send all that may be sent now, and schedule the rest."""
         if self._is_over:
             return
         for _ in range(_BATCHES_PER_TURN):
@@ -274,7 +276,10 @@ class TunnelTransport(asyncio.Transport):
     # -- time ----------------------------------------------------------------------------------------------
 
     def _set_timer(self) -> None:
-        """Never later than the next deadline. To fire early and set it again is cheaper than to move it."""
+        """Set the timer to the next deadline or earlier.
+
+        Firing early and setting it again is cheaper than moving it.
+        """
         if self._is_over:
             return
         deadline_s = min(self.sender.deadline_s, self.receiver.heard_s + self._silence_s)
@@ -306,7 +311,7 @@ class TunnelTransport(asyncio.Transport):
                     self._answer(self._loop.time())
                 self._release_port()
         elif self._is_closing:
-            # the other side left after it had all of ours, and its last answer was lost
+            # the other side had all of our stream and left, and its last acknowledgement was lost
             left = receiver.is_complete and sender.all_but_the_end_arrived
             if sender.is_finished or (left and sender.recovery.probes >= _PATIENT_PROBES):
                 self._finish(None)
@@ -320,7 +325,7 @@ class TunnelTransport(asyncio.Transport):
                 handle.cancel()
         self._loop.call_soon(self._protocol.connection_lost, error)
         if error is None and not self.receiver.is_complete and self.sender.is_finished:
-            # the peer will want to know that its end has arrived
+            # stay for a while to acknowledge the end of the peer's stream
             self._linger = self._loop.call_later(_LINGER_S, self._release_port)
         else:
             self._release_port()

@@ -1,4 +1,4 @@
-"""ChannelData over a TCP or TLS connection to a TURN server, as a port (RFC 8656 §12.5)."""
+"""ChannelData over a TCP or TLS connection to a TURN server (RFC 8656 §12.5), as a datagram port."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from duetlink.net.tunnel.datagram_port import (
 )
 
 _STUN_HEADER_BYTES = 20
-_ROW_BYTES = 2048  # datagrams up to this size share a matrix
-_MAX_WAITING_BYTES = 4 << 20  # read and not yet taken; beyond it TCP holds the server back
-# What waits here and in the kernel delays all that comes after it, ACKs too.
+_ROW_BYTES = 2048  # datagrams of at most this size share a matrix
+_MAX_WAITING_BYTES = 4 << 20  # received and not yet taken; beyond it, TCP slows the server down
+# Small, because bytes that wait here and in the kernel delay all that follow, ACKs included.
 _WRITE_BUFFER_BYTES = 128 << 10
 _TCP_NOTSENT_LOWAT = 25
 
@@ -30,8 +30,8 @@ _TCP_NOTSENT_LOWAT = 25
 class TurnStreamPort(DatagramPort, asyncio.Protocol):
     """Takes over an open transport to a TURN server, on which a channel to the peer is bound.
 
-    Frames of that channel that hold datagrams of the tunnel are the port's; all others, STUN above all, go to
-    `on_other`. Who else writes to the transport writes whole frames.
+    The port receives the frames of that channel that hold datagrams of the tunnel. All others, mainly STUN,
+    are passed to `on_other`. Other users of the transport must write whole frames.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class TurnStreamPort(DatagramPort, asyncio.Protocol):
         if not self._closed:
             write_channel_header(rows, self._channel)
             padding = -rows.shape[1] % 4
-            # written as bytes: a transport may keep what it is given
+            # a copy, since a transport may keep what is written
             self._transport.write((np.pad(rows, ((0, 0), (0, padding))) if padding else rows).tobytes())
         return len(rows)
 

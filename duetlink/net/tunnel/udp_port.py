@@ -1,5 +1,4 @@
-"""A UDP socket as a port: segmentation and aggregation by the kernel where it has them, plain calls where
-not.
+"""A UDP socket as a datagram port, with the kernel's segmentation and aggregation where available.
 
 Linux cuts one large send into datagrams (UDP_SEGMENT, since 4.18) and joins received ones of equal size
 (UDP_GRO, since 5.0), which saves most of the cost per datagram: see de Bruijn, Dumazet, "Optimizing UDP for
@@ -29,12 +28,12 @@ from duetlink.net.tunnel.datagram_port import (
 )
 
 _LINUX = sys.platform == "linux"
-# numbers from Linux's headers; Python names none of them
+# numbers from Linux's headers, which Python does not define
 _SOL_UDP, _UDP_SEGMENT, _UDP_GRO = 17, 103, 104
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _PMTUDISC_PROBE = 10, 23, 3
-_MAX_SEGMENTS = 44  # of 64, which is what every kernel that cuts takes; 44 of 1,448 bytes fill one send
-_LARGEST_JOINED_BYTES = 4096  # for so few to a send, joining and cutting cost more than they save
+_MAX_SEGMENTS = 44  # of the 64 that all kernels allow; 44 datagrams of 1,448 bytes fill one send
+_LARGEST_JOINED_BYTES = 4096  # of larger ones too few fit in one send for segmentation to pay
 
 _RECEIVE_BUFFER_BYTES = 8 << 20
 _SEND_BUFFER_BYTES = 2 << 20
@@ -42,17 +41,19 @@ _ARENA_BYTES = 1 << 20
 _LARGEST_RECEIVE_BYTES = 1 << 16
 _MIN_STRIDE_BYTES = 2048
 _ANCILLARY_BYTES = 64
-_MAX_ERRORS = 16  # in one go, before the loop is asked again
+_MAX_ERRORS = 16  # per call, before control returns to the loop
 
-# While datagrams trickle in, look again after this long instead of waking for each: an ACK for several costs
-# as much as for one. What comes faster than _BUSY_BYTES in that time fills the socket's buffer, and is read
-# at once.
+# While few datagrams arrive, read after this long instead of waking for each, since one ACK can cover
+# several. If more than _BUSY_BYTES arrive in that time, they are read at once, because they fill the socket's
+# buffer.
 _COALESCE_S = 0.0005
 _BUSY_BYTES = 128 << 10
 
 
 class UdpPort(DatagramPort):
-    """Owns a UDP socket that is connected to the remote address; with `channel`, to a TURN server."""
+    """Owns a UDP socket that is connected to the remote address, or to a TURN server if there is a
+    `channel`.
+    """
 
     def __init__(
         self,
@@ -62,7 +63,9 @@ class UdpPort(DatagramPort):
         on_other: OtherReceiver | None = None,
         offload: bool = True,
     ) -> None:
-        """`offload=False` does without the kernel's cutting and joining, as on other systems than Linux."""
+        """`offload=False` does not use the kernel's segmentation and aggregation, as on systems other than
+        Linux.
+        """
         sock.setblocking(False)
         self.headroom_bytes = 0 if channel is None else CHANNEL_HEADER_BYTES
         self._sock = sock
@@ -74,7 +77,7 @@ class UdpPort(DatagramPort):
         _enlarge(sock, socket.SO_RCVBUF, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
         _enlarge(sock, socket.SO_SNDBUF, _SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
         _forbid_fragments(sock)
-        # zeroed once: rows end in what earlier datagrams left, never in foreign memory
+        # zeroed once: the unused end of a row holds earlier datagrams, never foreign memory
         self._arena = np.zeros(_ARENA_BYTES, np.uint8)
         self._memory = self._arena.data
         self._received_bytes = 0
@@ -84,7 +87,7 @@ class UdpPort(DatagramPort):
 
     @property
     def offload(self) -> bool:
-        """Whether the system cuts and joins batches itself."""
+        """True if the kernel segments batches."""
         return self._gso
 
     def start(
@@ -129,14 +132,14 @@ class UdpPort(DatagramPort):
 
     def receive(self) -> list[Received]:
         found: list[Received] = []
-        sizes: list[int] = []  # of the datagrams that lie a stride apart in the arena, from `start`
+        sizes: list[int] = []  # of the datagrams in the arena from `start`, one stride apart
         start = at = stride = errors = 0
         while not self._closed and errors < _MAX_ERRORS and at + _LARGEST_RECEIVE_BYTES <= _ARENA_BYTES:
             try:
                 size, segment = self._receive_into(self._memory[at : at + _LARGEST_RECEIVE_BYTES])
             except BlockingIOError:
                 break
-            except OSError:  # an ICMP message about what was sent earlier, or the network went away
+            except OSError:  # an ICMP error for an earlier datagram, or the network is down
                 errors += 1
                 continue
             self._received_bytes += size
@@ -151,7 +154,10 @@ class UdpPort(DatagramPort):
         return found
 
     def _receive_into(self, memory: memoryview) -> tuple[int, int]:
-        """Sizes of what came and of each datagram in it (the last may be shorter; an empty one is none)."""
+        """Return the size of what arrived, and of each datagram in it (the last may be shorter).
+
+        An empty datagram is ignored.
+        """
         if not self._gro:
             size = self._sock.recv_into(memory)
             return size, size or 1
@@ -162,7 +168,7 @@ class UdpPort(DatagramPort):
         return size, size or 1
 
     def _add(self, found: list[Received], start: int, stride: int, sizes: list[int]) -> None:
-        """Add the rows in the arena from `start`; what is not the tunnel's goes to its own receiver."""
+        """Add the rows in the arena from `start`; pass packets that are not the tunnel's to `on_other`."""
         if not sizes:
             return
         rows = self._arena[start : start + len(sizes) * stride].reshape(-1, stride)
@@ -200,7 +206,7 @@ class UdpPort(DatagramPort):
             except OSError as error:
                 taken = self._send_each(part)
                 if error.errno in (errno.EIO, errno.EINVAL) and taken:
-                    # a network card that cannot do checksums, an old kernel under a container: never mind
+                    # a network card without checksum offload, or an old kernel: send one by one from now on
                     self._gso = False
                 if taken < len(part):
                     return sent + taken
@@ -215,7 +221,8 @@ class UdpPort(DatagramPort):
                 self._wait_writable()
                 return index
             except OSError:
-                # reported for an earlier datagram, or this one cannot leave now: recovery sees to both alike
+                # an error of an earlier datagram, or this one cannot be sent: in both cases recovery repeats
+                # what is lost
                 continue
         return len(rows)
 
@@ -246,7 +253,7 @@ def _set_option(sock: socket.socket, level: int, option: int, value: int) -> boo
 
 
 def _enlarge(sock: socket.socket, option: int, force: int, size_bytes: int) -> None:
-    """Ask for a larger buffer, beyond the system's limit where we may."""
+    """Ask for a larger buffer, beyond the system's limit if this process may."""
     if sock.getsockopt(socket.SOL_SOCKET, option) < size_bytes and not (
         _LINUX and _set_option(sock, socket.SOL_SOCKET, force, size_bytes)
     ):
@@ -254,9 +261,9 @@ def _enlarge(sock: socket.socket, option: int, force: int, size_bytes: int) -> N
 
 
 def _forbid_fragments(sock: socket.socket) -> None:
-    """Set DF on all datagrams: the size that fits is found out (mtu.py), and only what fits is sent."""
+    """Set DF on all datagrams: `mtu.py` finds the size that fits."""
     ipv6 = sock.family == socket.AF_INET6
-    if _LINUX:  # PROBE sets DF and does not believe ICMP, which anyone can forge (RFC 8899 §3)
+    if _LINUX:  # PROBE sets DF and ignores ICMP, which can be forged (RFC 8899 §3)
         _set_option(sock, socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_PROBE)
         if ipv6:
             _set_option(sock, socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PMTUDISC_PROBE)

@@ -1,8 +1,8 @@
-"""Whose queue is it? Put less in flight for a few rounds, and see what gives way.
+"""Finds out whose packets are in the queue: send less for a few rounds, and compare before and after.
 
-By Little's law, in flight = rate x round trip. Whoever owns the whole queue shortens it by all that was
-withdrawn, at an unchanged rate. Whoever shares it loses rate, the more the smaller the share. And where
-there is no queue at all and only the path is long, the round trip stays as it was.
+By Little's law, bytes in flight = rate x round trip. If the whole queue is ours, it becomes shorter by all
+that was withdrawn, at an unchanged rate. If we share it, our rate drops, the more the smaller our share. If
+there is no queue and only the path is long, the round trip stays the same.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from enum import Enum
 
 from duetlink.net.tunnel.path_model import PathModel
 
-WITHDRAWN = 0.75  # of what was in flight stays
-LEAST_WITHDRAWN = 0.08  # of what was in flight, for a verdict
-OWNS_ALL = (0.85, 1.3)  # more than all: somebody else has withdrawn too
+WITHDRAWN = 0.75  # the share of the bytes in flight that stays
+LEAST_WITHDRAWN = 0.08  # the share that must have been withdrawn for a verdict
+OWNS_ALL = (0.85, 1.3)  # above 1.3 another flow has withdrawn as well
 OWNS_NOTHING = 0.1
 
 
@@ -35,7 +35,7 @@ class Withdrawal:
 
     @property
     def before_bytes(self) -> float:
-        """What was in flight before."""
+        """Bytes in flight before the withdrawal."""
         return self._rate * self._rtt_s
 
     def begin(self, model: PathModel) -> None:
@@ -43,14 +43,14 @@ class Withdrawal:
         self._rtt_s = model.round_rtt_s
 
     def judge(self, model: PathModel) -> Verdict:
-        """To be asked when a whole round has passed with less in flight."""
+        """Return the verdict, after a whole round with less in flight."""
         if not self._rate:
             return Verdict.UNKNOWN
         rate = model.round_rate / self._rate
         inflight = rate * model.round_rtt_s / self._rtt_s
         if inflight > 1 - LEAST_WITHDRAWN:
             return Verdict.UNKNOWN
-        own = 1 - (1 - rate) / (1 - inflight)  # what the round trip answered for
+        own = 1 - (1 - rate) / (1 - inflight)  # the part of the withdrawal that shortened the round trip
         self.share += (min(max(own, 0.0), 1.0) - self.share) / 2
         if own > OWNS_ALL[0]:
             return Verdict.ALONE if own < OWNS_ALL[1] else Verdict.UNKNOWN

@@ -42,8 +42,9 @@ class LocalPort:
         raise PathUnavailable("this machine has no TCP port that is free for IPv4 and IPv6")
 
     def socket(self, family: socket.AddressFamily) -> socket.socket:
-        """A new one that is bound to the port. Raises OSError where the machine does not have that family, or
-        may not use it.
+        """A new one that is bound to the port.
+
+        Raises OSError where the machine does not have that family, or may not use it.
         """
         if family not in self._hosts:
             raise OSError(errno.EAFNOSUPPORT, "this side listens at an address of the other family")

@@ -150,8 +150,10 @@ class _Puncher:
     # -- where the peer can reach this side ------------------------------------------------------------------
 
     async def _gather(self) -> None:
-        """Find out and tell: the peer begins when it has the first message. What STUN servers say may come
-        later, since a lost packet costs a second: it is worth a dial in whatever round it comes.
+        """Find out and tell: the peer begins when it has the first message.
+
+        What STUN servers say may come later, since a lost packet costs a second: it is worth a dial in
+        whatever round it comes.
         """
         asking = self._start(self._ask_mapped())
         await asyncio.wait((asking,), timeout=MAPPED_TIMEOUT_S)
