@@ -1,7 +1,7 @@
-"""The two ends of a transfer: the bytes that leave and the place where they land.
+"""The two ends of a transfer: the bytes to send, and the buffer in which they arrive.
 
-`Outgoing` is an encoded value as its own memory, cut into chunks without copying. `ReceiveBuffer` is one
-buffer of the final size that chunks are copied into, or a mapping that is taken over whole.
+`Outgoing` is an encoded value in its own memory, cut into blocks without copying. `ReceiveBuffer` is one
+buffer of the final size into which chunks are copied, or a mapping that is taken over as a whole.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from duetlink.net.flight import layout
 from duetlink.net.flight.fingerprint import LEAF_BYTES, Fingerprint, join_leaves, leaf_digest
 from duetlink.net.flight.layout import Run
 
-# What a process may go on holding after its values are gone is bounded by this.
+# Limits the memory that Arrow's pool keeps after the values are gone.
 _POOLED_BYTES = 2 * 1024 * 1024 * 1024
 
 
 class Outgoing:
-    """A byte string as a gather list of the object's own memory. Immutable, hence thread-safe.
+    """A byte string as a list of views of the object's own memory. Immutable, hence thread-safe.
 
-    Making one reads everything once (16 GB/s, without the GIL): its fingerprint is the revision that leaves.
-    What has changed since does not leave: `blocks` reads each leaf once more before it gives it out.
+    Making one reads all bytes once (16 GB/s, without the GIL): the fingerprint identifies the revision that
+    may be sent. Content that has changed since is not sent: `blocks` reads each leaf again before it yields
+    its blocks.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class Outgoing:
         parts: Sequence[Part] = (),
         held: Retained | None = None,
     ) -> None:
-        """`held` has the reasons for which it is kept, where others than those of its transfers count."""
+        """`held` keeps account of why the body is kept; pass one if there are reasons besides its
+        transfers.
+        """
         self.held = held if held is not None else Retained(size_bytes=size_bytes)
         self._segments = segments
         self._starts = list(accumulate((len(segment) for segment in segments[:-1]), initial=0))
@@ -55,18 +58,18 @@ class Outgoing:
 
     @property
     def whole(self) -> list[tuple[int, int]]:
-        """All of it, as a range."""
+        """One range that covers the whole body."""
         return [(0, self.size_bytes)]
 
     @property
     def leaves(self) -> int:
-        """How many leaves the fingerprint has."""
+        """The number of leaves."""
         return -(-self.size_bytes // LEAF_BYTES)
 
     def pieces(
         self, start_bytes: int = 0, end_bytes: int | None = None, limit_bytes: int = 1 << 62
     ) -> Iterator[memoryview]:
-        """The bytes from `start_bytes` up to `end_bytes`, in pieces of at most `limit_bytes`."""
+        """Yield the bytes from `start_bytes` up to `end_bytes`, in pieces of at most `limit_bytes`."""
         end_bytes = self.size_bytes if end_bytes is None else min(end_bytes, self.size_bytes)
         index = bisect_right(self._starts, start_bytes) - 1
         while index < len(self._segments) and self._starts[index] < end_bytes:
@@ -80,20 +83,20 @@ class Outgoing:
             index += 1
 
     def leaf_pieces(self, leaf: int, limit_bytes: int = 1 << 62) -> Iterator[memoryview]:
-        """The pieces of one leaf of the fingerprint."""
+        """Yield the pieces of one leaf."""
         return self.pieces(leaf * LEAF_BYTES, (leaf + 1) * LEAF_BYTES, limit_bytes)
 
     def read(self) -> bytes:
-        """A copy of all of it; raises AssetChanged if it is no longer what was fingerprinted."""
+        """Return a copy of the body. Raises AssetChanged if it no longer has its fingerprint."""
         for leaf in range(self.leaves):
             self.verify_leaf(leaf)
         return b"".join(self.pieces())
 
     def blocks(self, ranges: Iterable[tuple[int, int]]) -> Iterator[Run]:
-        """What lies in these (start, end), in order, each block within one leaf and of items of one kind.
+        """Yield the blocks in these (start, end) ranges, in order, each within one leaf and of one item type.
 
         Raises:
-            AssetChanged: the leaf of the next block is not what it was; nothing of it has been given out.
+            AssetChanged: the leaf of the next block has changed; no block of it was yielded.
         """
         checked = -1
         for start_bytes, end_bytes in ranges:
@@ -105,7 +108,9 @@ class Outgoing:
                 yield block
 
     def array(self, run: Run) -> Array:
-        """The items of a run as they lie in memory; gathered where they lie in several places."""
+        """Return the items of a run as an array: a view, or a copy if they are in several places or not
+        aligned.
+        """
         pieces = list(self.pieces(run.start_bytes, run.end_bytes))
         octets = np.frombuffer(pieces[0] if len(pieces) == 1 else b"".join(pieces), np.uint8)
         if octets.ctypes.data % run.element.size_bytes:
@@ -113,7 +118,9 @@ class Outgoing:
         return octets.view(run.element.storage)
 
     def sample(self, block: Run, ahead_bytes: int) -> Array:
-        """A few items of what begins with `block`, goes on for `ahead_bytes` and is of its kind."""
+        """Return a few items from the `ahead_bytes` that follow the start of `block`, of the same item
+        type.
+        """
         index = bisect_right(self.runs, block.start_bytes, key=lambda run: run.end_bytes)
         end_bytes = max(block.end_bytes, min(self.runs[index].end_bytes, block.start_bytes + ahead_bytes))
         width = block.element.size_bytes
@@ -127,20 +134,20 @@ class Outgoing:
         )
 
     def verify_leaf(self, leaf: int) -> None:
-        """Read a leaf once more; raises AssetChanged if it is not as it was."""
+        """Read a leaf again. Raises AssetChanged if its digest has changed."""
         self.check_leaf(leaf, leaf_digest(self.leaf_pieces(leaf)))
 
     def check_leaf(self, leaf: int, digest: bytes) -> None:
-        """Raise AssetChanged unless `digest` is that of the leaf as it was."""
+        """Raise AssetChanged unless `digest` is the leaf's original digest."""
         if digest != self._digests[leaf]:
             raise AssetChanged("the content changed after it was shared; its owner should share it again")
 
 
 def _allocate(size_bytes: int) -> np.ndarray:
-    """Uninitialised memory for a value.
+    """Return uninitialised memory for a value.
 
-    Up to _POOLED_BYTES from Arrow's pool, which keeps what it was given back for the next one: memory new
-    from the system costs as much as to receive and decrypt into it.
+    Up to _POOLED_BYTES it comes from Arrow's pool, which reuses freed memory: new memory from the system
+    costs as much time as receiving and decrypting the bytes for it.
     """
     if size_bytes <= _POOLED_BYTES:
         return np.frombuffer(pa.allocate_buffer(size_bytes), np.uint8)
@@ -160,23 +167,26 @@ class Version:
 
 
 class ReceiveBuffer:
-    """Where a value of known size arrives, in order, from one path after another.
+    """The buffer in which a body of known size arrives in order, from one path after another.
 
-    One thread writes at a time (the path in use); any thread may read `position_bytes` or call `stop`.
+    Only one thread writes at a time (that of the path in use). Any thread may read `position_bytes` or call
+    `stop`.
     """
 
     def __init__(self, size_bytes: int, on_bytes: Callable[[int, int], None] = _ignore) -> None:
-        """`on_bytes` hears of bytes that are there, and of how many had to move for them."""
+        """`on_bytes(size_bytes, wire_bytes)` is called for bytes that have arrived, with the bytes sent for
+        them.
+        """
         self.size_bytes = size_bytes
         self.position_bytes = 0
         self._on_bytes = on_bytes
         self._body: memoryview | None = None
         self._target: np.ndarray | None = None
         self._digest = Fingerprint()
-        # a version of the same size that both sides have: chunks may say what differs from it
+        # a version of the same size that both sides have: chunks may be encoded as differences to it
         self.reference: Version | None = None
-        self._adopted: deque[tuple[int, int]] = deque()  # (start, end) of what is there beyond the position
-        self.mapped = False  # whether it is memory that the kernel vouches for: nothing is to be verified
+        self._adopted: deque[tuple[int, int]] = deque()  # (start, end) of adopted bytes beyond the position
+        self.mapped = False  # True for sealed shared memory, which was verified before it was sealed
         self._discarded = False
         self._stopped = threading.Event()
 
@@ -186,18 +196,18 @@ class ReceiveBuffer:
 
     @property
     def stopped(self) -> bool:
-        """Whether the writer should leave after the chunk at hand."""
+        """True if the writer should stop after the current chunk."""
         return self._stopped.is_set()
 
     def stop(self) -> None:
         self._stopped.set()
 
     def resume(self) -> None:
-        """Allow writing again, by another path, from `position_bytes` on."""
+        """Allow writing again from `position_bytes` on, by another path."""
         self._stopped.clear()
 
     def write(self, chunk: memoryview, wire_bytes: int | None = None) -> None:
-        """Copy the next chunk, that came as `wire_bytes`, to its place.
+        """Copy the next chunk, which arrived as `wire_bytes`, to its position.
 
         Releases the GIL while it copies and digests.
 
@@ -218,7 +228,9 @@ class ReceiveBuffer:
         self._pass_adopted()
 
     def adopt(self, pieces: Sequence[tuple[int, memoryview]]) -> None:
-        """Copy what this side has already, as (start, bytes) in order and apart, before the first `write`."""
+        """Copy bytes that this side already has, as ordered and disjoint (start, bytes), before the first
+        `write`.
+        """
         for start, piece in pieces:
             end = start + len(piece)
             self._place()[start:end] = np.frombuffer(piece, np.uint8)
@@ -227,14 +239,14 @@ class ReceiveBuffer:
 
     @property
     def missing(self) -> list[tuple[int, int]]:
-        """(start, end) of what is still to come, in order."""
+        """The (start, end) ranges that have not arrived, in order."""
         ends = [self.position_bytes, *(end for _, end in self._adopted)]
         starts = [*(start for start, _ in self._adopted), self.size_bytes]
         return [(start, end) for start, end in zip(ends, starts, strict=True) if start < end]
 
     def _place(self) -> np.ndarray:
         if self._target is None:
-            if self._discarded:  # a thread that did not know yet
+            if self._discarded:  # a thread that was not notified yet
                 raise TransferFailed("the transfer has ended")
             try:
                 self._target = _allocate(self.size_bytes)
@@ -250,7 +262,7 @@ class ReceiveBuffer:
             self._on_bytes(end - start, 0)
 
     def map(self, body: memoryview) -> None:
-        """Take over a whole body that needs no copy, whatever had arrived before."""
+        """Take over a whole mapped body without a copy, and drop what had arrived before."""
         if len(body) != self.size_bytes:
             raise TransferFailed(f"the mapping has {len(body)} bytes, the value {self.size_bytes}")
         self._target = None
@@ -261,16 +273,16 @@ class ReceiveBuffer:
         self.position_bytes = self.size_bytes
 
     def discard(self) -> None:
-        """Free what has arrived; nothing is to be written any more."""
+        """Free what has arrived; later writes raise TransferFailed."""
         self._discarded = True
         self._target = self._body = self.reference = None
 
     def digest(self) -> bytes:
-        """The fingerprint of what `write` has taken."""
+        """Return the fingerprint of the bytes so far."""
         return self._digest.digest()
 
     def body(self) -> memoryview:
-        """The complete bytes, writable; the landing gives them up."""
+        """Return the complete bytes, writable; the caller owns them."""
         if not self.complete:
             raise LocalProtocolError(f"{self.position_bytes} of {self.size_bytes} bytes have arrived")
         if self._body is None:

@@ -1,14 +1,14 @@
-"""The ephemeral certificates of an endpoint: its own, and those that it issues to the clients of its peers.
+"""The temporary certificates of an endpoint: its own, and those that it issues to the clients of its peers.
 
-Theory. The Flight server of an endpoint serves a set of peers that changes, and gRPC takes the roots that a
-client's certificate may have once, when the server is made. So the only root is an authority of the endpoint
-itself (`Authority`), which exists for nothing else. In the introduction each side sends its own certificate,
-which is self-signed; the other signs the public key in it, under a random name that stands for this one link,
-and sends the result back. A client shows the certificate that this very peer issued, and pins the peer's own
-one. Whoever lacks the private key gets through neither handshake, and the name in the client's certificate
-tells the server which link a call belongs to. A name is of use for as long as its link lives.
+The Flight server of an endpoint serves a changing set of peers, but gRPC accepts the root certificates for
+clients only once, when the server is made. So the only root is an authority that the endpoint makes for this
+purpose (`Authority`). In the introduction each side sends its own self-signed certificate. The other side
+signs the public key in it, under a random name that stands for this one link, and returns the result. A
+client then shows the certificate that this peer issued, and pins the peer's own one. A party without the
+private key fails both handshakes, and the name in the client's certificate tells the server to which link a
+call belongs. The name is valid as long as its link exists.
 
-All keys are P-256, all certificates but the authority's are leafs (CA:FALSE), and all of it ends with the
+All keys are P-256. All certificates but the authority's are leafs (CA:FALSE). All of them end with the
 process.
 """
 
@@ -28,8 +28,8 @@ from duetlink.errors import RemoteProtocolError
 HOST_NAME = "duetlink"
 MAX_PEM_BYTES = 4096
 
-# Longer than any kernel lives: an endpoint lives as long as its duets, and so does what it has signed. What
-# ends a client's access is the end of its link.
+# Longer than any kernel runs: certificates must be valid as long as the endpoint. A client's access ends with
+# its link, not by expiry.
 _LIFETIME = datetime.timedelta(days=400)
 _CLOCK_SKEW = datetime.timedelta(days=1)
 
@@ -43,7 +43,7 @@ class Identity:
 
 
 def create_identity() -> Identity:
-    """A fresh key pair and its certificate, signed by itself."""
+    """Return a new key pair and its self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(HOST_NAME)
     certificate = _leaf(name, name, key.public_key(), HOST_NAME).sign(key, hashes.SHA256())
@@ -58,12 +58,12 @@ def create_identity() -> Identity:
 
 
 def create_subject() -> bytes:
-    """A name for one link, that nobody can guess."""
+    """Return a random name for one link."""
     return f"{secrets.token_hex(16)}.{HOST_NAME}".encode("ascii")
 
 
 class Authority:
-    """Signs the certificates of the clients that may come to this endpoint's Flight server. Thread-safe."""
+    """Signs the certificates of the clients that may call this endpoint's Flight server. Thread-safe."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -77,10 +77,10 @@ class Authority:
         self.certificate_pem = certificate.public_bytes(serialization.Encoding.PEM)
 
     def issue(self, peer_certificate_pem: bytes, subject: bytes) -> bytes:
-        """A certificate for the client that has the key of this one, under the name `subject`.
+        """Return a certificate with the name `subject` for the key in the peer's certificate.
 
         Raises:
-            RemoteProtocolError: the peer's certificate is not of the kind above.
+            RemoteProtocolError: the peer's certificate is not a P-256 leaf.
         """
         key = _checked(peer_certificate_pem).public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey)
@@ -95,19 +95,19 @@ class Authority:
 
 
 def check_certificate(pem: bytes) -> bytes:
-    """Return the peer's own certificate if it is exactly one and of the kind above.
+    """Return the peer's own certificate if it is exactly one P-256 leaf.
 
     Raises:
-        RemoteProtocolError: it is not. A bundle would widen what TLS accepts, so one means one.
+        RemoteProtocolError: it is not. Several certificates would widen what TLS accepts.
     """
     return _checked(pem).public_bytes(serialization.Encoding.PEM)
 
 
 def check_issued(pem: bytes, identity: Identity) -> Identity:
-    """As whom this side comes to the peer, with the certificate that the peer has issued for it.
+    """Return the identity with which this side's clients authenticate, using the certificate the peer issued.
 
     Raises:
-        RemoteProtocolError: it is not exactly one leaf for a client with the key of `identity`.
+        RemoteProtocolError: it is not exactly one client leaf with the key of `identity`.
     """
     certificate = _checked(pem)
     mine = x509.load_pem_x509_certificate(identity.certificate_pem)
@@ -119,7 +119,7 @@ def check_issued(pem: bytes, identity: Identity) -> Identity:
     except (ValueError, x509.ExtensionNotFound) as error:
         raise RemoteProtocolError(f"the certificate that the peer issued cannot be used: {error}") from None
     if usage != _usage(sign_certificates=False) or purposes != [ExtendedKeyUsageOID.CLIENT_AUTH]:
-        raise RemoteProtocolError("the peer must issue a certificate for a client, and for nothing else")
+        raise RemoteProtocolError("the peer must issue a certificate that is for clients only")
     return Identity(certificate.public_bytes(serialization.Encoding.PEM), identity.private_key_pem)
 
 

@@ -1,6 +1,7 @@
-"""The Flight client of one side: dials the peer over whatever address a path gives, pulls bodies.
+"""The Flight client: connects to the peer at the address that a path gives, and pulls bodies.
 
-Blocking, as pyarrow is: paths call it on their I/O threads. The GIL is released while it waits and copies.
+Its calls block, as pyarrow's do, so paths call them on their I/O threads. The GIL is released while it waits
+and copies.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from duetlink.net.flight.receiving import Decoding, Receiving
 from duetlink.net.flight.server import CHANGED, PROBE, SCHEMA
 from duetlink.net.flight.silence import silenced
 
-# The receiver sets the HTTP/2 window; without it a first transfer starts at 64 KiB and waits for estimates.
+# The HTTP/2 window; without it a first transfer starts with 64 KiB and waits for gRPC's estimates.
 _LOOKAHEAD_BYTES = 16 * 1024 * 1024
 
 _NEVER_MS = 2**31 - 1
@@ -48,19 +49,19 @@ class FlightClient:
                 override_hostname=HOST_NAME,
                 generic_options=[
                     ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
-                    # a connection per client: a dead path's must not be handed to the next one
+                    # one connection per client: the next client must not reuse that of a dead path
                     ("grpc.use_local_subchannel_pool", 1),
-                    # blocks and parcels are smaller; gRPC alone would take 2 GiB into memory at once
+                    # blocks and batches are smaller; gRPC's own limit would be 2 GiB
                     ("grpc.max_receive_message_length", _MOST_MESSAGE_BYTES),
-                    # what a channel path has dialled can be dialled once
+                    # a channel path accepts only one connection
                     ("grpc.client_idle_timeout_ms", _NEVER_MS),
-                    # a path is what it is; a proxy of the environment is another
+                    # ignore the environment's proxy: it would be another path
                     ("grpc.enable_http_proxy", 0),
                 ],
             )
 
     def probe(self, timeout_s: float) -> None:
-        """One authenticated round trip; raises PathUnavailable."""
+        """Make one authenticated round trip. Raises PathUnavailable."""
         try:
             options = flight.FlightCallOptions(timeout=timeout_s)
             list(self._client.do_action(flight.Action(PROBE, b""), options))
@@ -77,10 +78,10 @@ class FlightClient:
         `on_reader` is given a function that aborts the transfer from another thread.
 
         Raises:
-            PathUnavailable: the connection broke; the landing keeps what arrived whole.
-            TicketRefused: the peer does not know the ticket (any more).
-            TransferFailed: the peer sent something else than announced.
-            AssetChanged: the peer found that its content is no longer what it offered.
+            PathUnavailable: the connection broke; the buffer keeps all complete chunks.
+            TicketRefused: the peer does not know the ticket, or no longer.
+            TransferFailed: the peer sent something that it did not announce.
+            AssetChanged: the peer found that its content has changed since the offer.
         """
         try:
             reader = self._client.do_get(flight.Ticket(ticket))
@@ -108,14 +109,14 @@ class FlightClient:
         take: Callable[[bytes, memoryview], None],
         on_reader: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Hand each parcel of the peer's feed to `take`, table and bodies, until the feed ends.
+        """Call `take` with each batch of the peer's feed (table, bodies), until the feed ends.
 
         `on_reader` is given a function that ends it from another thread.
 
         Raises:
-            PathUnavailable: the connection broke, or the feed was ended from here.
-            TicketRefused: the peer does not know the ticket (any more).
-            RemoteProtocolError: the peer sent something else than parcels.
+            PathUnavailable: the connection broke, or this side ended the feed.
+            TicketRefused: the peer does not know the ticket, or no longer.
+            RemoteProtocolError: the peer sent something other than batches of frames.
         """
         try:
             reader = self._client.do_get(flight.Ticket(ticket))
@@ -128,7 +129,7 @@ class FlightClient:
                 except StopIteration:
                     return
                 if batch is None or metadata is None or batch.column(0).null_count:
-                    raise RemoteProtocolError("the peer's feed holds what is no parcel")
+                    raise RemoteProtocolError("the peer's feed contains a malformed batch")
                 column = batch.column(0)
                 bodies = memoryview(column.buffers()[1] or b"")
                 take(metadata.to_pybytes(), bodies[column.offset : column.offset + len(column)])
@@ -143,5 +144,5 @@ class FlightClient:
 
 
 def _brief(error: BaseException) -> str:
-    """The first sentence of gRPC's long texts."""
+    """Return the first sentence of gRPC's long error texts."""
     return str(error).split(". gRPC client debug context", 1)[0].split("\n", 1)[0][:300]

@@ -1,19 +1,21 @@
-"""The doorkeeper of a Flight server: counts its connections, and shuts those that prove nothing in time.
+"""Limits the connections to a Flight server, and closes those that do not authenticate in time.
 
-Theory. gRPC accepts whatever comes, thousands of connections a second, each with a descriptor of this
-process, and gives TLS two minutes; pyarrow lets nobody bound that. Left alone, 1,500 silent connections take
-every descriptor, and the owner cannot open its own audit log. A listening socket of ours in front of gRPC's
-would count exactly, but no connection can be handed over to gRPC, so that it would have to copy every byte of
-every transfer. So the doorkeeper works from beside:
+gRPC accepts every connection, thousands a second, each with a file descriptor of this process, and gives TLS
+two minutes; pyarrow offers no limit. Without one, 1,500 silent connections take every descriptor, and the
+owner cannot open its own audit log. A listening socket of ours in front of gRPC's would count exactly, but a
+connection cannot be passed to gRPC, so it would have to copy every byte of every transfer. So the doorkeeper
+works from outside:
 
-1. A thread sleeps for a moment, or until the kernel reports a connection at gRPC's listening socket.
-2. It looks at all connections to the port. One by which an authenticated call came is a guest's; the others
-   are strangers'. Strangers above a number, or older than a time, are shut.
-3. While there are too many, a filter on the listening socket lets the kernel drop what would open one more
-   (SYN packets); TCP repeats them, so that whoever was not meant comes in when it is open again.
+  1. A thread sleeps for a moment, or until the kernel reports a connection at gRPC's listening socket.
+  2. It looks at all connections to the port. Those on which an authenticated call has come belong to guests;
+      the
+     others to strangers. Strangers above a number, or older than a time, are closed.
+  3. While there are too many, a filter on the listening socket makes the kernel drop the packets that would
+      open
+     more (SYN). TCP repeats them, so a legitimate client connects when the filter is removed.
 
-Between 1 and 3 lies the time that the thread needs to get the interpreter's lock, in which gRPC takes some
-hundred more at most. Only Linux has the report and the filter: elsewhere nothing is counted.
+Between 1 and 3 the thread must wait for the interpreter's lock; meanwhile gRPC accepts at most a few hundred
+more. Only Linux has the report and the filter: on other systems there is no limit.
 """
 
 from __future__ import annotations
@@ -33,20 +35,20 @@ from dataclasses import dataclass
 
 from duetlink.net.flight.own_sockets import Address, OwnSockets, from_grpc
 
-# TLS and a first call; paths give up after 10 s themselves.
+# For TLS and a first call; paths also give up after 10 s.
 HANDSHAKE_S = 10.0
-# Sixteen members of a group on one machine dial each other from one address, by some paths each.
+# Sixteen members of a group on one machine connect to each other from one address, each by several paths.
 STRANGERS_PER_ADDRESS = 64
 STRANGERS = 128
-_SHARE_OF_DESCRIPTORS = 8  # strangers get one in so many, where that is less
-GUEST_CONNECTIONS = 64  # of one peer; ours opens a few per path
+_SHARE_OF_DESCRIPTORS = 8  # strangers may use one of so many descriptors, if that is less than STRANGERS
+GUEST_CONNECTIONS = 64  # of one peer; our client opens a few per path
 
-_BACKLOG = 64  # connections that gRPC may still accept when the door has just been closed
-# The kernel reports a connection only if gRPC has not accepted it by then, which in a flood it has not.
+_BACKLOG = 64  # connections that gRPC may still accept after the filter was set
+# The kernel reports a connection only while gRPC has not accepted it, as in a flood.
 _TICK_S = 0.5
-_CLOSED_S = 1.0  # as long as TCP waits before it repeats a first SYN
+_CLOSED_S = 1.0  # the time after which TCP repeats a first SYN
 
-# Linux's numbers, which Python does not name.
+# Linux's numbers, which Python does not define.
 _SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
 # Classic BPF: load the TCP flags, keep SYN and ACK, drop a packet that has SYN alone. Connections inherit
 # the filter of their listening socket, and none of them ever gets such a packet.
@@ -62,12 +64,12 @@ _NO_SYN = (
 @dataclass(slots=True)
 class _Seen:
     since_s: float
-    subject: bytes | None = None  # whose it is, once an authenticated call came over it
+    subject: bytes | None = None  # the guest's name, after an authenticated call has come over it
     called_s: float = 0.0
 
 
 class Doorkeeper:
-    """Watches the server at `port` until `close`. Methods may be called on any thread."""
+    """Watches the connections to the server at `port` until `close`. Call methods from any thread."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -81,7 +83,7 @@ class Doorkeeper:
             self._watch()
 
     def admitted(self, peer: str, subject: bytes) -> None:
-        """An authenticated call of `subject` came over the connection that gRPC calls `peer`."""
+        """Note that an authenticated call of `subject` came over the connection that gRPC calls `peer`."""
         address, now_s = from_grpc(peer), time.monotonic()
         if address is not None:
             with self._lock:
@@ -89,8 +91,10 @@ class Doorkeeper:
                 connection.subject, connection.called_s = subject, now_s
 
     def hang_up(self, subject: bytes) -> None:
-        """Shut its connections: a peer that no longer reads could otherwise keep a stream, its thread and the
-        body in memory for as long as the server lives.
+        """Close all connections of this guest.
+
+        A peer that no longer reads could otherwise keep a stream, its thread and the body in memory as long
+        as the server exists.
         """
         for descriptor, address in self._sockets.connections(self._port):
             with self._lock:
@@ -99,7 +103,7 @@ class Doorkeeper:
                 self._sockets.shut(descriptor, address)
 
     def close(self) -> None:
-        """Watch no longer. Safe to call twice."""
+        """Stop watching. Safe to call twice."""
         self._stopped = True
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -129,7 +133,7 @@ class Doorkeeper:
         self._epoll.register(self._wake, select.EPOLLIN)
         # edge-triggered: gRPC, not this thread, takes connections out of the queue
         self._epoll.register(self._listener, select.EPOLLIN | select.EPOLLET)
-        # a daemon: it must not keep an interpreter from ending that nobody has told of it
+        # a daemon thread: it must not keep the interpreter from exiting
         self._thread = threading.Thread(target=self._run, name="duetlink-doorkeeper", daemon=True)
         self._thread.start()
 
@@ -144,11 +148,11 @@ class Doorkeeper:
                 finally:
                     self._let_in(True)
             if not self._stopped:
-                with contextlib.suppress(BlockingIOError):  # a forked child may have meant its own thread
+                with contextlib.suppress(BlockingIOError):  # the wake-up may have come from a forked child
                     os.eventfd_read(self._wake)
 
     def _look(self) -> bool:
-        """Shut who has no business here. Returns whether too many had come."""
+        """Close the connections that are not allowed. Return True if there were too many."""
         began_s = time.monotonic()
         found = self._sockets.connections(self._port)
         known = self._seen
@@ -158,7 +162,7 @@ class Doorkeeper:
                 del known[address]
             for _, address in found:
                 known.setdefault(address, _Seen(began_s))
-            # the oldest first: whoever came last is too many
+            # oldest first, so that the newest are the ones above the limit
             found.sort(key=lambda each: known[each[1]].since_s)
             due, crowded = self._judged(found, began_s)
         for descriptor, address in due:
@@ -168,7 +172,7 @@ class Doorkeeper:
     def _judged(
         self, found: list[tuple[int, Address]], now_s: float
     ) -> tuple[list[tuple[int, Address]], bool]:
-        """Which connections are to be shut, and whether because there were too many."""
+        """Return the connections to close, and True if that is because there were too many."""
         due: list[tuple[int, Address]] = []
         guests: Counter[bytes] = Counter()
         strangers: Counter[bytes] = Counter()
@@ -192,9 +196,9 @@ class Doorkeeper:
         return due, crowded
 
     def _let_in(self, open_: bool) -> None:
-        """Let the kernel take new connections, or drop what would open them."""
+        """Let the kernel accept new connections, or drop the packets that would open them."""
         assert self._listener is not None
-        with contextlib.suppress(OSError):  # a system that has no such filter: then they are only shut
+        with contextlib.suppress(OSError):  # a system without this filter: connections are only closed
             if open_:
                 self._listener.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
             else:
@@ -205,5 +209,5 @@ class Doorkeeper:
 
 
 def _network(ip: bytes) -> bytes:
-    """What counts as one address: an IPv4 address, or an IPv6 /64, which one host can use all of."""
+    """Return what counts as one address: an IPv4 address, or an IPv6 /64, all of which one host can use."""
     return ip if len(ip) == 4 else ip[:8]

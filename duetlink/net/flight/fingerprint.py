@@ -1,8 +1,8 @@
-"""What identifies the content of an encoded value: one 16-byte digest, made leaf by leaf.
+"""The fingerprint of an encoded value: a 16-byte digest, computed leaf by leaf.
 
-The bytes are cut into leaves of LEAF_BYTES; the fingerprint is XXH3-128 over the leaves' XXH3-128 digests.
-Leaves can be digested by several threads and as they arrive. It finds mutation and mix-up, not an attacker:
-on the way the bytes are authenticated by TLS or by the kernel.
+The bytes are cut into leaves of LEAF_BYTES; the fingerprint is XXH3-128 over the leaves' XXH3-128 digests. So
+leaves can be digested by several threads, and as they arrive. It detects accidental changes and mix-ups, not
+attackers: on the way, the bytes are authenticated by TLS or protected by the kernel.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LEAF_BYTES = 4 * 1024 * 1024
 
 
 class Fingerprint:
-    """Digest of a byte string that is fed in pieces of any size, in order."""
+    """The digest of a byte string that is passed in pieces of any size, in order."""
 
     def __init__(self) -> None:
         self._root = xxhash.xxh3_128()
@@ -23,7 +23,7 @@ class Fingerprint:
         self._leaf_room = LEAF_BYTES
 
     def update(self, piece: memoryview) -> None:
-        """Take the next piece. Releases the GIL while it reads."""
+        """Add the next piece. Releases the GIL while it reads."""
         position = 0
         while position < len(piece):
             part = piece[position : position + self._leaf_room]
@@ -36,7 +36,7 @@ class Fingerprint:
                 self._leaf_room = LEAF_BYTES
 
     def digest(self) -> bytes:
-        """The 16 bytes for what has been fed so far."""
+        """Return the 16 bytes for the pieces so far."""
         root = self._root.copy()
         if self._leaf_room < LEAF_BYTES:
             root.update(self._leaf.digest())
@@ -44,7 +44,7 @@ class Fingerprint:
 
 
 def leaf_digest(pieces: Iterable[memoryview]) -> bytes:
-    """The digest of one leaf, given as pieces that join to at most LEAF_BYTES."""
+    """Return the digest of one leaf, whose pieces together have at most LEAF_BYTES."""
     leaf = xxhash.xxh3_128()
     for piece in pieces:
         leaf.update(piece)
@@ -52,5 +52,5 @@ def leaf_digest(pieces: Iterable[memoryview]) -> bytes:
 
 
 def join_leaves(digests: Iterable[bytes]) -> bytes:
-    """The fingerprint of the byte string whose leaves have these digests, in order."""
+    """Return the fingerprint of the byte string whose leaves have these digests, in order."""
     return xxhash.xxh3_128(b"".join(digests)).digest()

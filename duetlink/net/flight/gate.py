@@ -1,19 +1,22 @@
-"""Whether the blocks of one transfer may leave: shut while it is paused, and for good when it has ended."""
+"""The gate of one transfer: blocks may be sent only while it is open."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
-# pyarrow tells that a call was cancelled only when it is asked
+# seconds between checks if the call was cancelled, which pyarrow does not report by itself
 _LOOK_S = 0.5
 
 
 class Gate:
-    """Shut and opened on the loop thread; passed, and waited for, on any."""
+    """Shut while the transfer is paused, and for good when it has ended.
+
+    Changed on the loop thread; any thread may wait for it.
+    """
 
     def __init__(self) -> None:
-        self.shut = False  # all that a sender looks at before each block
+        self.shut = False  # a sender reads only this before each block
         self._ended = False
         self._opened = threading.Event()
 
@@ -27,12 +30,12 @@ class Gate:
             self._opened.set()
 
     def end(self) -> None:
-        """Let nothing pass any more, and nobody wait."""
+        """Shut the gate for good, and wake all waiting threads."""
         self._ended = self.shut = True
         self._opened.set()
 
     def wait_open(self, cancelled: Callable[[], bool]) -> bool:
-        """Wait until blocks may leave; False where none will, or once `cancelled()`."""
+        """Wait until blocks may be sent. Return False if the transfer has ended, or `cancelled()` is True."""
         while self.shut and not self._ended:
             if not self._opened.wait(_LOOK_S) and cancelled():
                 return False

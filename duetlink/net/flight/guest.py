@@ -11,14 +11,14 @@ from duetlink.data.tuning import RateCap
 from duetlink.errors import LimitExceeded
 from duetlink.net.flight.tickets import TicketTable
 
-# At once. A peer of ours opens 8; those of a connection that was lost stay for a while. With more, one peer
-# could fill the queue of the threads that encode for all.
+# Concurrent streams. Our client opens 8, and those of a lost connection stay for a while. With more, one peer
+# could fill the queue of the encoding threads that all links share.
 MOST_STREAMS = 64
 
 
 @dataclass(slots=True, eq=False)
 class Guest:
-    """Each link has a ticket table of its own: the ticket of another link is unknown in it."""
+    """Each link has its own ticket table, so a ticket of another link is not valid here."""
 
     tickets: TicketTable
     rate_cap: RateCap
@@ -29,7 +29,7 @@ class Guest:
 
     @contextlib.contextmanager
     def stream(self) -> Iterator[None]:
-        """While one of its streams is served. Raises LimitExceeded."""
+        """Count one stream while it is served. Raises LimitExceeded."""
         with self._lock:
             if self._streams >= MOST_STREAMS:
                 raise LimitExceeded(f"{MOST_STREAMS} streams are open; finish some before you open more")

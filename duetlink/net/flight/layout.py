@@ -1,7 +1,8 @@
-"""Where a body holds items of one kind: what decides how its blocks are encoded.
+"""The parts of a body that hold items of one type, which determine how its blocks are encoded.
 
-A body is a byte string; its `Part`s are the arrays in it. Here they become runs without gaps: neighbours of
-one element are one run together with the zeros between them, and what is small or no array is bytes.
+A body is a byte string; its `Part`s are the arrays in it. Here they become runs without gaps: neighbouring
+arrays of one item type form one run together with the zeros between them; small arrays, and all other bytes,
+become runs of bytes.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from duetlink.data.codecs.element import BY_NAME, UINT8, Element
 from duetlink.data.values.base import Part
 from duetlink.data.values.body import ALIGNMENT
 
-SMALL_BYTES = 16 * 1024  # shorter runs are not worth a chunk of their own
+SMALL_BYTES = 16 * 1024  # shorter runs do not get a chunk of their own
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Bytes from `start_bytes` up to `end_bytes`, made of items of `element` from the start on."""
+    """Bytes from `start_bytes` up to `end_bytes` that consist of items of type `element`."""
 
     start_bytes: int
     end_bytes: int
@@ -28,7 +29,7 @@ class Run:
 
 
 def runs(parts: Sequence[Part], size_bytes: int) -> tuple[Run, ...]:
-    """The body of `size_bytes` as runs, in order and without gaps."""
+    """Return the body of `size_bytes` as runs, in order and without gaps."""
     joined: list[Run] = []
     for part in parts:
         element, stop = BY_NAME[part.element], part.start_bytes + part.size_bytes
@@ -47,21 +48,21 @@ def runs(parts: Sequence[Part], size_bytes: int) -> tuple[Run, ...]:
 
 
 def _near(end: int, start: int, element: Element) -> bool:
-    """Whether no more than an alignment's zeros, a whole number of items, lie between the two."""
+    """Return True if only alignment zeros, a whole number of items, are between the two positions."""
     return start - end < ALIGNMENT and not (start - end) % element.size_bytes
 
 
 def _bytes_until(found: list[Run], stop: int) -> None:
-    """Add what lies between the last run and `stop`, as bytes."""
+    """Add the bytes between the last run and `stop` as a run of bytes."""
     start = found[-1].end_bytes if found else 0
     if start < stop:
         found.append(Run(start, stop, UINT8))
 
 
 def blocks(runs: Sequence[Run], start_bytes: int, end_bytes: int, leaf_bytes: int) -> Iterator[Run]:
-    """What of the runs lies between the two positions, cut where leaves end.
+    """Yield the parts of the runs between the two positions, cut at the ends of leaves.
 
-    What is no whole number of items at a cut comes as bytes.
+    Incomplete items at a cut are yielded as bytes.
     """
     first = bisect_right(runs, start_bytes, key=lambda run: run.end_bytes)
     for run in islice(runs, first, None):

@@ -1,7 +1,7 @@
-"""What comes on a Flight stream becomes the body again: received, decoded and landed side by side.
+"""Receives a Flight stream: batches are received, decoded and copied to the buffer in parallel.
 
-Each step does without the GIL. Chunks are decoded by a pool and land in order; no more of them are under way
-than the pool has threads and one, so memory is bounded whatever the peer sends.
+Each of these steps releases the GIL. Chunks are decoded by a pool and written in order. At most one more
+chunk than the pool has threads is in memory, so memory is bounded whatever the peer sends.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from duetlink.net.flight.body import ReceiveBuffer, Version
 CODED = b"\x01"
 MAX_BLOCK_BYTES = 4 * 1024 * 1024
 
-# below, a second thread costs more than it saves
+# below this, a second thread costs more than it saves
 _TWO_THREADS_BYTES = 16 * 1024 * 1024
 
 
 class Decoding:
-    """Where chunks are decoded, and how long it took, by codec: (array bytes, seconds). Thread-safe."""
+    """Decodes chunks on a pool, and records by codec how long that took: (array bytes, seconds).
+
+    Thread-safe.
+    """
 
     def __init__(self, pool: Executor, workers: int) -> None:
         self.pool = pool
@@ -39,10 +42,10 @@ class Decoding:
         self._times: dict[str, tuple[int, float]] = {}
 
     def decode(self, data: memoryview, reference: Version | None = None) -> memoryview:
-        """The bytes of a chunk, all of them; raises UndecodableChunk."""
+        """Return all bytes of a chunk. Raises UndecodableChunk."""
         try:
             header = chunk.read_header(data, MAX_BLOCK_BYTES)
-            by_number(header.codec).load()  # not part of its speed
+            by_number(header.codec).load()  # loading is not counted as decoding time
             stopwatch = Stopwatch()
 
             def version(name: bytes) -> Array:  # see sending.Reference
@@ -53,11 +56,11 @@ class Decoding:
 
             array, header = chunk.decode(data, MAX_BLOCK_BYTES, references=version)
         except DuetError as error:
-            raise UndecodableChunk(f"the peer sent what does not decode: {error}") from None
+            raise UndecodableChunk(f"the peer sent a chunk that does not decode: {error}") from None
         except ImportError as error:
             raise UndecodableChunk(f"a codec is installed here, but does not load: {error}") from None
         if not header.bound.lossless:
-            raise UndecodableChunk("the peer encoded bytes in a way that does not keep them")
+            raise UndecodableChunk("the peer encoded bytes with a lossy codec")
         if array.nbytes >= SMALL_BYTES:
             self._add(by_number(header.codec).name, array.nbytes, stopwatch.elapsed_s())
         return chunk.as_bytes(array)
@@ -68,14 +71,14 @@ class Decoding:
             self._times[codec] = (known_bytes + raw_bytes, known_s + elapsed_s)
 
     def take(self) -> dict[str, tuple[int, float]]:
-        """What was added since the last call."""
+        """Return and reset the times recorded since the last call."""
         with self._lock:
             taken, self._times = self._times, {}
             return taken
 
 
 class Receiving:
-    """One stream into one landing."""
+    """Receives one stream into one buffer."""
 
     def __init__(
         self, reader: flight.FlightStreamReader, receive_buffer: ReceiveBuffer, decoding: Decoding
@@ -83,13 +86,13 @@ class Receiving:
         self._reader = reader
         self._receive_buffer = receive_buffer
         self._decoding = decoding
-        self._failed = False  # what comes after a block that did not land has no place
+        self._failed = False  # after a failed block, the following ones are dropped
 
     def land(self) -> None:
-        """Take everything, until the stream ends or the landing is stopped.
+        """Receive until the stream ends or the buffer is stopped.
 
         Raises:
-            TransferFailed: the peer sent something else than announced.
+            TransferFailed: the peer sent something that it did not announce.
             pyarrow's errors: the connection broke.
         """
         left_bytes = self._receive_buffer.size_bytes - self._receive_buffer.position_bytes
@@ -102,7 +105,7 @@ class Receiving:
             self._land_beside(lander)
 
     def _land_beside(self, lander: Executor) -> None:
-        """Receive and decrypt while the pool decodes what came before, and one more thread lands it."""
+        """Receive and decrypt on this thread while the pool decodes and one more thread writes."""
         receive_buffer: deque[Future[None]] = deque()
         for data, coded in self._parcels():
             waiting: memoryview | Future[memoryview] = data
@@ -127,7 +130,7 @@ class Receiving:
             raise
 
     def _parcels(self) -> Iterator[tuple[memoryview, bool]]:
-        """What comes: bytes, and whether they are a chunk of codecs.chunk."""
+        """Yield the bytes of each batch, and True if they are an encoded chunk (`codecs.chunk`)."""
         while not self._receive_buffer.stopped:
             try:
                 batch, metadata = self._reader.read_chunk()

@@ -1,12 +1,12 @@
-"""What leaves on a Flight stream: blocks of a body, each as it is or encoded, as the tuner says.
+"""Sends a body on a Flight stream: its blocks, each plain or encoded, as the tuner decides.
 
     body -> blocks -> choose -> encode (pool) -> in order -> gRPC
-                        ^                             |
-                    Controller <- how long each took -+
+                        ^                           |
+                  controller <- how long each took -+
 
-While gRPC sends one parcel the next ones are encoded on the pool, no more ahead than there are workers. What
-is not encoded goes out as the sender's own memory. Where the transfer is paused, what was made ahead is
-dropped, and the rest is looked at once more when it goes on: hours may have passed.
+While gRPC sends one batch, the next ones are encoded on the pool, at most as many ahead as there are workers.
+Blocks that are not encoded are sent from the sender's own memory. If the transfer is paused, batches that
+were made ahead are dropped, and the leaves are verified again when it continues, since hours may have passed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from duetlink.net.flight.layout import Run
 
 _CPU = CpuMeter()
 
-# Slept in pieces, so that a call that was cancelled ends soon.
+# The longest single sleep, so that a cancelled call ends soon.
 _NAP_S = 0.1
 
-_SMALL_BYTES = 512  # a chunk's header and a decision are not worth it
+_SMALL_BYTES = 512  # smaller blocks are sent plain: a chunk's header and a decision cost more than they save
 _SAMPLE_BYTES = 64 * 1024
-_AHEAD_CHUNKS = 16  # that codecs are tried for: columns of a table differ from one to the next
-_WORTHWHILE = 0.9  # a change that is no smaller than this, encoded, is not worth the trouble
+_AHEAD_CHUNKS = 16  # codecs are tried on samples of so many chunks, because the columns of a table differ
+_WORTHWHILE = 0.9  # differences are used only if they are smaller than this share of the block, both encoded
 
 
 class StreamController(Protocol):
-    """What steers one stream: `tuning.StreamController`, or `PlainController`."""
+    """Chooses the codecs of one stream: the tuner's `CodecController`, or `PlainController`."""
 
     chunk_bytes: int
     workers: int
@@ -67,7 +67,7 @@ class StreamController(Protocol):
 
 
 class PlainController:
-    """Everything goes as it is."""
+    """Sends everything plain."""
 
     def __init__(self, chunk_bytes: int = 1 << 30, workers: int = 1) -> None:
         self.chunk_bytes = chunk_bytes
@@ -104,20 +104,20 @@ class PlainController:
 
 @dataclass(frozen=True, slots=True)
 class FlightBatch:
-    """Bytes for one Flight batch: a chunk of codecs.chunk, or a block of the body as it is."""
+    """The bytes of one Flight batch: an encoded chunk (`codecs.chunk`), or a block of the body as it is."""
 
     data: memoryview
     coded: bool
     raw_bytes: int
-    steered: bool = True  # whether the course has chosen for it
+    steered: bool = True  # True if the controller chose its codec
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a receiver wants of a body: the `ranges` (start, end) that it lacks, in order.
+    """A receiver's order: the `ranges` (start, end) of a body that it lacks, in order.
 
-    `begin` gives what steers the stream, once it begins; `reference` is a version of the body that the
-    receiver has. Nothing leaves while `gate` is shut.
+    `begin` makes the stream's controller, when the stream begins. `reference` is a version of the body that
+    the receiver has. No bytes are sent while `gate` is shut.
     """
 
     ranges: Sequence[tuple[int, int]]
@@ -127,17 +127,18 @@ class Order:
 
 
 class Reference:
-    """A version of a body that its receiver has: blocks of the body as what differs from it."""
+    """A version of a body that its receiver has: encodes blocks of the body as differences to it."""
 
     def __init__(self, outgoing: Outgoing, other: Outgoing) -> None:
         self._outgoing = outgoing
         self._other = other
-        self._useful: bool | None = None  # found out by the first block that is large enough
+        self._useful: bool | None = None  # decided at the first block that is large enough
         self._checked = -1
 
     def change(self, block: Run, array: Array) -> tuple[Array, Element] | None:
-        """What differs in this block, of items `array`; None where the other version is no help, or not there
-        any more.
+        """Return the differences of this block, of items `array`, to the other version.
+
+        None if they do not help, or the other version no longer exists.
         """
         too_small = array.nbytes < min(_SAMPLE_BYTES, self._outgoing.size_bytes // 2)
         if self._useful is False or (self._useful is None and too_small):
@@ -156,25 +157,25 @@ class Reference:
         return (changed, element) if self._useful else None
 
     def look_again(self) -> None:
-        """The other version may have changed since: it is checked anew before it is compared with."""
+        """Verify the other version again before its next use, because it may have changed."""
         self._checked = -1
 
     def wrap(self, block: Run, inner: bytes) -> bytes:
-        """The chunk of a block whose change was encoded to `inner`."""
+        """Return the chunk of a block whose differences were encoded to `inner`."""
         count = (block.end_bytes - block.start_bytes) // block.element.size_bytes
         name = self._other.fingerprint[:8] + block.start_bytes.to_bytes(8, "little")
         return delta.wrap(inner, block.element, (count,), name)
 
 
 def _encoded_bytes(array: Array) -> int:
-    """About how small the middle of an array becomes."""
+    """Return the approximate compressed size of a sample from the middle of an array."""
     octets = array.reshape(-1).view(np.uint8)
     start = max(0, (len(octets) - _SAMPLE_BYTES) // 2)
     return len(zstd.compress(octets[start : start + _SAMPLE_BYTES].data, 1))
 
 
 class Sending:
-    """One stream: what was ordered of a body, over one path."""
+    """One stream: the ordered parts of a body, over one path."""
 
     def __init__(
         self,
@@ -188,7 +189,7 @@ class Sending:
         self._outgoing = outgoing
         self._ranges = order.ranges
         self._gate = order.gate
-        self._left_bytes = 0  # of the body: what has left
+        self._left_bytes = 0  # bytes of the body that were sent
         self._controller = order.begin(time.monotonic())
         self._reference = Reference(outgoing, order.reference) if order.reference is not None else None
         self._pool = pool
@@ -197,12 +198,12 @@ class Sending:
         self._most_chunk_bytes = most_chunk_bytes
 
     def parcels(self) -> Iterator[FlightBatch]:
-        """What to send, in order, waiting while the gate is shut, and no more once it has ended.
+        """Yield the batches to send, in order. Waits while the gate is shut, and stops when it has ended.
 
-        The time until the next one is asked for counts as the path's.
+        The time until the next batch is requested counts as the path's sending time.
 
         Raises:
-            AssetChanged: the body is no longer what was fingerprinted; nothing of that leaf is given out.
+            AssetChanged: the body no longer has its fingerprint; no block of the changed leaf was yielded.
         """
         ranges = self._ranges
         try:
@@ -214,7 +215,7 @@ class Sending:
                 if (yield from self._parcels(ranges)):
                     return
                 ranges = list(_behind(self._ranges, self._left_bytes))
-        finally:  # also where the receiver left in the middle
+        finally:  # also if the receiver leaves in the middle
             self._controller.finished(time.monotonic())
 
     def _resume(self) -> None:
@@ -223,7 +224,7 @@ class Sending:
             self._reference.look_again()
 
     def _parcels(self, ranges: Sequence[tuple[int, int]]) -> Generator[FlightBatch, None, bool]:
-        """Gives out what it can; returns False where the gate was shut before all of it had left."""
+        """Yield batches. Return False if the gate was shut before all were sent."""
         ahead: deque[FlightBatch | Future[FlightBatch]] = deque()
         changed: AssetChanged | None = None
         try:
@@ -232,7 +233,7 @@ class Sending:
                 due = len(ahead) > self._controller.workers or isinstance(ahead[0], FlightBatch)
                 if due and not (yield from self._hand_over(ahead.popleft())):
                     return False
-        except AssetChanged as error:  # what is ahead is from before it, and leaves
+        except AssetChanged as error:  # the batches made ahead are unchanged, and are still sent
             changed = error
         while ahead:
             if not (yield from self._hand_over(ahead.popleft())):
@@ -242,7 +243,7 @@ class Sending:
         return True
 
     def _blocks(self, ranges: Sequence[tuple[int, int]]) -> Iterator[Run]:
-        """Blocks no larger than the course has them at that moment."""
+        """Yield blocks no larger than the controller's chunk size at that moment."""
         for block in self._outgoing.blocks(ranges):
             position = block.start_bytes
             while position < block.end_bytes:
@@ -284,7 +285,7 @@ class Sending:
         return FlightBatch(memoryview(encoded), True, array.nbytes)
 
     def _hand_over(self, waiting: FlightBatch | Future[FlightBatch]) -> Generator[FlightBatch, None, bool]:
-        """Whether the gate was open for it."""
+        """Yield one batch. Return False, without yielding, if the gate is shut."""
         parcel = waiting if isinstance(waiting, FlightBatch) else waiting.result()
         rest(self._rate_cap, len(parcel.data), lambda: self._cancelled() or self._gate.shut)
         if self._gate.shut:
@@ -299,7 +300,7 @@ class Sending:
 
 
 def rest(rate_cap: RateCap, size_bytes: int, cancelled: Callable[[], bool]) -> None:
-    """Wait until so many bytes may leave at the rate that is set, or another one is, or `cancelled()`."""
+    """Wait until `size_bytes` may be sent at the rate limit, the limit changes, or `cancelled()`."""
     now_s = time.monotonic()
     end_s, rate = now_s + rate_cap.delay_s(size_bytes, now_s), rate_cap.rate_bytes_per_s
     while (left_s := end_s - time.monotonic()) > 0 and not cancelled():
@@ -309,12 +310,12 @@ def rest(rate_cap: RateCap, size_bytes: int, cancelled: Callable[[], bool]) -> N
 
 
 def _raw(array: Array) -> FlightBatch:
-    """The items as they are."""
+    """Return the items as a plain batch."""
     return FlightBatch(chunk.as_bytes(array), False, array.nbytes)
 
 
 def _behind(ranges: Sequence[tuple[int, int]], size_bytes: int) -> Iterator[tuple[int, int]]:
-    """What of the ranges lies behind their first `size_bytes`."""
+    """Yield the parts of the ranges after their first `size_bytes`."""
     for start_bytes, end_bytes in ranges:
         skipped_bytes = min(size_bytes, end_bytes - start_bytes)
         size_bytes -= skipped_bytes

@@ -1,8 +1,8 @@
-"""The Flight server of an endpoint: mutual TLS with the peers of its links, DoGet by ticket, no more.
+"""The Flight server of an endpoint: mutual TLS with the peers of its links, and DoGet by ticket.
 
-Everything else that Flight offers (listing, DoPut, DoExchange, schemas) stays unimplemented and is refused by
-pyarrow. A stranger without a peer's key does not get through the TLS handshake, and leaves no line on
-standard error; gRPC does not tell how many there were. doorkeeper.py bounds how many there are.
+All other operations of Flight (listing, DoPut, DoExchange, schemas) are not implemented, and pyarrow refuses
+them. A client without a peer's key fails the TLS handshake, and leaves no line on standard error; gRPC does
+not report how many there were. `doorkeeper.py` limits their number.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from duetlink.net.flight.sending import Sending, rest
 from duetlink.net.flight.silence import silenced
 from duetlink.net.flight.tickets import REFUSED, Admission, Feed
 
-# One column of bytes: a batch's body is a block, as it lies in the sender's memory, or, where the batch's
-# metadata says so, an encoded one.
+# One column of bytes: a batch is a block as it is in the sender's memory, or an encoded one if the batch's
+# metadata says so.
 SCHEMA = pa.schema([pa.field("chunk", pa.uint8(), nullable=False)])
 
 PROBE = "probe"
@@ -35,9 +35,9 @@ CHANGED = "duetlink: the content changed"
 
 
 class FlightServer:
-    """Serves each of its guests from the tickets that were issued to that guest.
+    """Serves each guest the bodies for which that guest has tickets.
 
-    Starts listening when constructed (some milliseconds, blocking) and serves on gRPC's own threads until
+    It listens when constructed (which blocks for some milliseconds), and serves on gRPC's own threads until
     `close`, which blocks too.
     """
 
@@ -52,12 +52,13 @@ class FlightServer:
     ) -> None:
         """`client_root_pem`: the authority whose certificates name the guests, see certificate.py.
 
-        `host`: an IP address; "::" takes IPv4 as well. `port`: 0 for any that is free.
+        `host`: an IP address; "::" includes IPv4. `port`: 0 for any free one.
         """
         self._pool = pool
         self._guests: dict[bytes, Guest] = {}
         try:
-            # gRPC would not say why it cannot listen, and pyarrow would keep what it has made until then
+            # gRPC does not say why it cannot listen, and after a failure pyarrow does not free all that it
+            # made
             if port or not ipaddress.ip_address(host).is_unspecified:
                 check_free(host, port)
             with silenced():
@@ -78,7 +79,7 @@ class FlightServer:
 
     @property
     def everywhere(self) -> bool:
-        """Whether it listens at every address of this machine."""
+        """True if it listens on all addresses of this machine."""
         return ipaddress.ip_address(self.host).is_unspecified
 
     @property
@@ -87,11 +88,11 @@ class FlightServer:
         return "127.0.0.1" if self.everywhere else self.host
 
     def admit(self, subject: bytes, guest: Guest) -> None:
-        """From here on, whoever comes with a certificate of this name is `guest`."""
+        """Serve clients with a certificate of this name as `guest` from here on."""
         self._guests[subject] = guest
 
     def dismiss(self, subject: bytes) -> None:
-        """It is nobody any more; its connections are shut. Blocks for a moment."""
+        """Stop serving this guest and close its connections. Blocks for a moment."""
         if self._guests.pop(subject, None) is not None:
             self._doorkeeper.hang_up(subject)
 
@@ -107,7 +108,7 @@ class FlightServer:
         return flight.GeneratorStream(SCHEMA, self._batches(guest, admission, context))
 
     def act(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
-        """`probe`: an authenticated round trip, by which the peer learns that a path works."""
+        """Answer `probe`, an authenticated round trip with which the peer checks that a path works."""
         if action.type != PROBE:
             raise NotImplementedError(action.type)
         try:
@@ -117,24 +118,24 @@ class FlightServer:
         return iter([b"ok"])
 
     def _guest(self, context: flight.ServerCallContext) -> Guest:
-        """Who calls: its certificate says so, which this side's authority has signed."""
+        """Return the guest that is named in the caller's certificate, which this side's authority signed."""
         subject = context.peer_identity()
         guest = self._guests.get(subject)
-        if guest is None:  # its link has closed; it learns no more than the holder of a wrong ticket
+        if guest is None:  # its link has closed; the answer is the same as for a wrong ticket
             raise TicketRefused(REFUSED)
         self._doorkeeper.admitted(context.peer(), subject)
         return guest
 
     def close(self) -> None:
-        """Stop listening, abort what is being served, wait for gRPC's threads. Safe to call twice.
+        """Stop listening, abort running calls, and wait for gRPC's threads. Safe to call twice.
 
-        gRPC's own server is freed, although this object may live on in a closed link: an interpreter that
-        ends while there is one waits for 2 s (`grpc_wait_for_shutdown_with_timeout`).
+        gRPC's own server is freed here, although this object may live on in a closed link: an interpreter
+        that exits while one exists waits for 2 s (`grpc_wait_for_shutdown_with_timeout`).
         """
         service, self._service = self._service, None
         if service is None:
             return
-        for subject in list(self._guests):  # a stream to a peer that reads no more would not end
+        for subject in list(self._guests):  # a stream to a peer that does not read would not end
             self._doorkeeper.hang_up(subject)
         self._doorkeeper.close()
         service.shutdown()
@@ -143,7 +144,7 @@ class FlightServer:
     def _batches(
         self, guest: Guest, admission: Admission, context: flight.ServerCallContext
     ) -> Iterator[pa.RecordBatch | tuple[pa.RecordBatch, bytes]]:
-        # runs on a gRPC thread, with the GIL for the few instructions per parcel
+        # runs on a gRPC thread; holds the GIL only for a few instructions per batch
         sending = Sending(
             admission.outgoing,
             admission.order,
@@ -180,8 +181,9 @@ _services: weakref.WeakSet[_Service] = weakref.WeakSet()
 
 
 def _leave_to_the_parent() -> None:
-    """In a fork: forget pyarrow's finalizers, which wait at the interpreter's end for threads of gRPC's that
-    the fork does not have.
+    """In a forked child: remove pyarrow's finalizers.
+
+    At exit they would wait for threads of gRPC that the child does not have.
     """
     for service in _services:
         for reference in weakref.getweakrefs(service):
@@ -190,7 +192,7 @@ def _leave_to_the_parent() -> None:
 
 
 class _Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no type information
-    """What gRPC calls, for as long as the server is open."""
+    """The object that gRPC calls while the server is open."""
 
     def __init__(self, server: FlightServer, *arguments: object, **settings: object) -> None:
         self._server = server
@@ -206,6 +208,6 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no 
 
 
 def _batch(data: bytes | memoryview) -> pa.RecordBatch:
-    """Bytes as they lie in memory."""
+    """Return a record batch that refers to these bytes, without a copy."""
     column = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
     return pa.RecordBatch.from_arrays([column], schema=SCHEMA)

@@ -1,8 +1,8 @@
-"""gRPC without its log: it writes a line to standard error for whatever a stranger sends to our port.
+"""Turns off gRPC's log, which writes a line to standard error for every malformed connection of a stranger.
 
-pyarrow has a gRPC of its own, which cannot be asked to write anywhere else. It reads how much it shall write
-from the environment, when its first server or client is made. That is C's environment: `os.environ`, which
-other threads may be reading at the moment, stays as it is.
+pyarrow contains its own gRPC, which cannot log elsewhere. It reads its log level from the environment when
+the first server or client is made. Only C's environment is changed here: `os.environ`, which other threads
+may be reading, stays as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _VERBOSITY = "GRPC_VERBOSITY"
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Around the making of a server or client. Where a person has set the variable, theirs holds."""
+    """Use around the making of a server or client. If the user has set the variable, it is not changed."""
     if _VERBOSITY in os.environ:
         yield
         return

@@ -1,6 +1,7 @@
-"""Single-use tickets: who holds one may fetch parts of one body, once, until it expires.
+"""Single-use tickets: the holder may fetch parts of one body, once, until the ticket expires.
 
-A ticket is 32 random bytes that mean nothing outside this table. Flight threads redeem, the loop issues.
+A ticket is 32 random bytes that mean nothing outside this table. The loop issues tickets, Flight's threads
+redeem them.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ REFUSED = "this ticket is not valid: used, expired, or never issued; ask for a n
 
 
 class Feed(Protocol):
-    """One pull, on a thread of the server, of parcels without an end, which are made while they are asked
-    for.
-    """
+    """One endless pull of batches, on a thread of the server. Batches are made when they are requested."""
 
     def parcels(self) -> Iterator[tuple[bytes, bytes | memoryview]]:
-        """A table and bodies, see `net/streams/frames.py`; waits for the next one, and ends with its feed.
+        """Yield a table and bodies, see `net/streams/frames.py`.
 
-        Something comes at least every few seconds: that a call was cancelled is noticed only by sending.
+        Waits for the next batch; stops when the feed ends.
+
+        It must yield every few seconds: a cancelled call is noticed only by sending.
         """
 
 
@@ -51,10 +52,12 @@ class TicketTable:
         self._clock = clock
         self._lock = threading.Lock()
         self._admissions: dict[bytes, Admission] = {}
-        self._feed: tuple[bytes, Feed, float] | None = None  # ticket, feed, until when
+        self._feed: tuple[bytes, Feed, float] | None = None  # ticket, feed, expiry time
 
     def issue(self, transfer_id: bytes, outgoing: Outgoing, order: Order, *, most_chunk_bytes: int) -> bytes:
-        """A new ticket for what is ordered of `outgoing`; earlier ones of the transfer are void."""
+        """Return a new ticket for the ordered parts of `outgoing`; earlier ones of the transfer become
+        invalid.
+        """
         now_s = self._clock()
         ticket = secrets.token_bytes(TICKET_BYTES)
         with self._lock:
@@ -72,8 +75,8 @@ class TicketTable:
         """Use up a ticket.
 
         Raises:
-            TicketRefused: unknown, used, expired, or of another link. They look alike to the holder, on
-                purpose.
+            TicketRefused: it is unknown, used, expired, or of another link. The holder cannot tell these
+                apart, on purpose.
         """
         with self._lock:
             admission = self._admissions.pop(ticket, None)
@@ -82,14 +85,14 @@ class TicketTable:
         return admission
 
     def issue_feed(self, feed: Feed) -> bytes:
-        """A new ticket for a feed; the one before is void."""
+        """Return a new ticket for a feed; the previous one becomes invalid."""
         ticket = secrets.token_bytes(TICKET_BYTES)
         with self._lock:
             self._feed = (ticket, feed, self._clock() + LIFETIME_S)
         return ticket
 
     def redeem_feed(self, ticket: bytes) -> Feed | None:
-        """Use up the ticket of a feed; None where it is not that."""
+        """Use up the ticket of a feed; None if it is not one."""
         with self._lock:
             if self._feed is None or not hmac.compare_digest(self._feed[0], ticket):
                 return None
@@ -97,7 +100,7 @@ class TicketTable:
         return feed if expires_s > self._clock() else None
 
     def revoke(self, transfer_id: bytes) -> None:
-        """Void what is left of a transfer that ended."""
+        """Invalidate the remaining tickets of a transfer that has ended."""
         with self._lock:
             self._admissions = {
                 ticket: admission

@@ -1,7 +1,7 @@
-"""Frames, and parcels of them: what one side sends to the other, as bytes. Pure.
+"""Frames and batches of frames: what one side sends to the other, as bytes. Pure.
 
-A parcel travels as one record batch: its table (the numbers and the heads of the frames) as the metadata, the
-bodies of the frames, one after another, as the column. So a large body is neither copied nor escaped.
+A batch travels as one record batch: its table (the numbers and heads of the frames) is the metadata, and the
+bodies of the frames, one after another, are the column. So a large body is neither copied nor escaped.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from dataclasses import dataclass
 
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
-# Kinds. What `value` means stands behind each; `head` is empty unless it says so, and only a PART has a body.
-OPEN = 1  # bytes that the opening side takes at first; head: the purpose
-ACCEPT = 2  # bytes that the accepting side takes at first
-PART = 3  # bytes of this message that are still to come; head: the message's, in its first part
-CREDIT = 4  # bytes more that the sender of this frame takes
-CLOSE = 5  # head: why, for a person
+# Kinds, and the meaning of `value` for each. `head` is empty unless noted, and only a PART has a body.
+OPEN = 1  # first credit for the accepting side, in bytes; head: the purpose
+ACCEPT = 2  # first credit for the opening side, in bytes
+PART = 3  # bytes of this message that follow in later parts; head: the message's head, in its first part
+CREDIT = 4  # additional credit, in bytes
+CLOSE = 5  # head: the reason, as text for a person
 
 MOST_HEAD_BYTES = 16 * 1024
-# Large enough for the speed of large messages, small enough for others to pass between (measured: 2 MiB is no
+# Large enough for fast large messages, small enough for other messages to pass in between (2 MiB is not
 # faster).
 PART_BYTES = 1024 * 1024
-MOST_FRAMES = 256  # of one parcel
+MOST_FRAMES = 256  # of one batch
 MOST_TABLE_BYTES = 128 * 1024
 MOST_PARCEL_BYTES = PART_BYTES + 4096
 
-# Small bodies are copied together into one parcel; a larger one has a parcel of its own.
+# Small bodies are copied together into one batch; a larger one has a batch of its own.
 _JOINED_BYTES = 64 * 1024
 _MOST_JOINED_BYTES = 256 * 1024
 
-# What a frame costs of its stream's credit beside its head and body, so that empty ones are not free.
+# Credit that a frame costs in addition to its head and body, so that empty ones are not free.
 OVERHEAD_BYTES = 64
 
-_PARCEL = struct.Struct("!QQ")  # number of the first frame; how far the sender of this parcel has come
+_PARCEL = struct.Struct("!QQ")  # number of the first frame; number of the peer's last frame that has arrived
 _FRAME = struct.Struct("!BQQHI")  # kind, stream, value, length of the head, length of the body
 
 Bytes = bytes | memoryview
@@ -42,10 +42,10 @@ Bytes = bytes | memoryview
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What travels in one piece: a short head that says what it is, and a body of bytes."""
+    """One message: a short head that says what it is, and a body of bytes."""
 
     head: bytes
-    body: memoryview  # of bytes, read-only; stays valid as long as somebody holds it
+    body: memoryview  # read-only, format "B"; valid as long as it is referenced
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +60,25 @@ class Frame:
 
     @property
     def cost_bytes(self) -> int:
-        """What it takes of the stream's credit."""
+        """The credit of its stream that it costs."""
         return OVERHEAD_BYTES + len(self.head) + len(self.body)
 
     @property
     def message_bytes(self) -> int:
-        """How much of a message is in it."""
+        """The bytes of a message in it."""
         return len(self.head) + len(self.body) if self.kind == PART else 0
 
 
 @dataclass(frozen=True, slots=True)
 class FrameBatch:
-    """Frames with consecutive numbers, and how many of the other side's frames have arrived."""
+    """Frames with consecutive numbers, and the number of the other side's last frame that has arrived."""
 
     first: int
     arrived: int
     frames: Sequence[Frame]
 
     def to_wire(self) -> tuple[bytes, Bytes]:
-        """The table, and the bodies."""
+        """Return the table and the bodies."""
         table = [_PARCEL.pack(self.first, self.arrived)]
         for frame in self.frames:
             table.append(_FRAME.pack(frame.kind, frame.stream, frame.value, len(frame.head), len(frame.body)))
@@ -88,28 +88,28 @@ class FrameBatch:
 
     @classmethod
     def from_wire(cls, table: bytes, bodies: memoryview) -> FrameBatch:
-        """Read what `to_wire` has made.
+        """Parse what `to_wire` returned.
 
-        A body that came alone is a view of `bodies`, of format "B" whatever theirs is; joined ones are
+        A body that came alone is a view of `bodies`, of format "B" whatever theirs is. Joined ones are
         copied, so that one of them does not keep the others in memory.
 
         Raises:
-            LimitExceeded: too long, or too many frames.
-            RemoteProtocolError: not a parcel.
+            LimitExceeded: it is too long, or has too many frames.
+            RemoteProtocolError: it is malformed.
         """
         if len(table) > MOST_TABLE_BYTES or len(bodies) > MOST_PARCEL_BYTES:
-            raise LimitExceeded(f"the peer sent a parcel of {len(table)} and {len(bodies)} bytes")
+            raise LimitExceeded(f"the peer sent a batch of {len(table)} and {len(bodies)} bytes")
         if len(table) < _PARCEL.size:
-            raise RemoteProtocolError(f"the peer sent a parcel whose table has {len(table)} bytes")
+            raise RemoteProtocolError(f"the peer sent a batch whose table has {len(table)} bytes")
         first, arrived = _PARCEL.unpack_from(table)
-        bodies = bodies.cast("B") if len(bodies) else bodies  # Arrow's memory is of signed bytes
+        bodies = bodies.cast("B") if len(bodies) else bodies  # Arrow's buffers have signed bytes
         frames: list[Frame] = []
         position, start = _PARCEL.size, 0
         while position < len(table):
             if len(frames) == MOST_FRAMES:
-                raise LimitExceeded(f"the peer sent over {MOST_FRAMES} frames in one parcel")
+                raise LimitExceeded(f"the peer sent over {MOST_FRAMES} frames in one batch")
             if position + _FRAME.size > len(table):
-                raise RemoteProtocolError("the peer sent a parcel whose table is cut short")
+                raise RemoteProtocolError("the peer sent a batch whose table is cut short")
             kind, stream, value, head_bytes, body_bytes = _FRAME.unpack_from(table, position)
             position += _FRAME.size
             head = table[position : position + head_bytes]
@@ -123,17 +123,17 @@ class FrameBatch:
             body = bodies[start : start + body_bytes]
             start += body_bytes
             if start > len(bodies):
-                raise RemoteProtocolError("the peer sent a parcel whose bodies are cut short")
+                raise RemoteProtocolError("the peer sent a batch whose bodies are cut short")
             frames.append(
                 Frame(kind, stream, value, head, body if body_bytes == len(bodies) else bytes(body))
             )
         if start != len(bodies):
-            raise RemoteProtocolError(f"the peer sent {len(bodies) - start} bytes that are of no frame")
+            raise RemoteProtocolError(f"the peer sent {len(bodies) - start} bytes that belong to no frame")
         return cls(first, arrived, frames)
 
 
 class Packing:
-    """Which frames fit into one parcel."""
+    """Collects frames until a batch is full."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -141,7 +141,7 @@ class Packing:
         self._bodies_bytes = 0
 
     def add(self, frame: Frame) -> bool:
-        """Whether it fits beside those that are in; if so, it is in."""
+        """Add a frame; return False if it does not fit into this batch."""
         size_bytes = len(frame.body)
         table_bytes = self._table_bytes + _FRAME.size + len(frame.head)
         if self.frames and (

@@ -1,6 +1,7 @@
-"""What the peer sends: pulled by the best path that is up, and by another one where that breaks.
+"""Receives the peer's frames: pulls them by the best path, and by another one if that breaks.
 
-Each pull begins by saying how far this side has come, so every frame is taken once and in order.
+Each pull begins with the number of the last frame that has arrived, so every frame is received once and in
+order.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from duetlink.net.peer.rpc import Rpc
 from duetlink.net.streams.frames import FrameBatch
 from duetlink.net.streams.outlet import BEAT_S
 
-# A path that brings nothing for so long, not even an empty parcel, counts as broken. Over a slow one a single
-# parcel takes longer: the patience with a path doubles each time that it was too short.
+# A path counts as broken if nothing, not even an empty batch, arrives for so long. Over a slow path a single
+# batch may take longer: the limit for a path doubles each time that it was too short.
 _SILENT_S = 4 * BEAT_S
 _MOST_SILENT_S = 16 * _SILENT_S
 
-_MOST_TRIES = 3  # without a parcel, on one path
+_MOST_TRIES = 3  # on one path, without a batch in between
 _PAUSE_S = 0.25
 
-# Parcels that one thread has received and the loop has not taken: enough for the loop never to wait.
+# The most batches that the thread has received and the loop has not processed: enough to keep the loop busy.
 _MOST_WAITING = 16
 
 
 class Inlet:
     """Methods belong to the loop thread.
 
-    `on_parcel` takes what arrives, in order; it raises RemoteProtocolError where it cannot.
+    `on_parcel` processes each batch, in order; it raises RemoteProtocolError if a batch is not valid.
     """
 
     def __init__(
@@ -46,21 +47,21 @@ class Inlet:
         on_violation: Callable[[RemoteProtocolError], None],
         on_stranded: Callable[[PathUnavailable], None],
     ) -> None:
-        """`on_stranded`: all paths have been down for long, though the link lives."""
+        """`on_stranded` is called when all paths have been down for long, although the link exists."""
         self._rpc = rpc
         self._path_selector = path_selector
         self._on_parcel = on_parcel
         self._on_violation = on_violation
         self._on_stranded = on_stranded
-        self.arrived = 0  # the number of the newest frame
-        self.path = ""  # by which the frames come now
+        self.arrived = 0  # the number of the last frame that has arrived
+        self.path = ""  # the path by which frames arrive now
         self._parcels = 0
         self._heard_s = 0.0
-        self._patience_s: dict[str, float] = {}  # with each path that was silent
+        self._patience_s: dict[str, float] = {}  # the time limit of each path that was silent
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to pull; does nothing where it has begun."""
+        """Begin to pull, unless it has begun."""
         if self._running is None:
             self._running = asyncio.ensure_future(self._run())
 
@@ -70,7 +71,7 @@ class Inlet:
             await asyncio.gather(self._running, return_exceptions=True)
 
     def take(self, parcel: FrameBatch) -> None:
-        """Take a parcel that comes next. Raises RemoteProtocolError where it does not."""
+        """Process the next batch. Raises RemoteProtocolError if it is not the next one."""
         self._heard_s = time.monotonic()
         self._parcels += 1
         if parcel.first != self.arrived + 1:
@@ -88,7 +89,7 @@ class Inlet:
 
     async def _pull_for_ever(self) -> None:
         avoid: dict[str, str] = {}
-        tries: dict[str, int] = {}  # of each path, since its last parcel
+        tries: dict[str, int] = {}  # by path, since its last batch
         while True:
             try:
                 path = await self._path_selector.wait_best(avoid)
@@ -112,16 +113,16 @@ class Inlet:
             await asyncio.sleep(_PAUSE_S)
 
     async def _try(self, path: FlightPath, avoid: dict[str, str]) -> str:
-        """Pull by `path` while it is the best; returns why it ended, for a person.
+        """Pull by `path` while it is the best; return why that ended, as text for a person.
 
         Raises:
-            LinkClosed, RemoteProtocolError: that is the end of all of it.
+            LinkClosed, RemoteProtocolError: these end the inlet.
         """
         try:
             ticket = await self._rpc.call(pb.FeedQuery(path=path.name, arrived=self.arrived), pb.Ticket)
         except (LinkClosed, RemoteProtocolError):
             raise
-        except DuetError as error:  # the peer has not got this path, or does not answer
+        except DuetError as error:  # the peer does not have this path, or does not answer
             return str(error)
         try:
             await self._pull(path, ticket.flight, avoid)
@@ -159,7 +160,7 @@ class Inlet:
             following.result()
 
     async def _wait_silent(self, patience_s: float) -> float:
-        """Wait until nothing has come for long though the peer is there; returns for how long."""
+        """Wait until nothing has arrived for `patience_s` although the peer is connected; return how long."""
         while True:
             await asyncio.sleep(BEAT_S)
             silence_s = time.monotonic() - self._heard_s
@@ -170,7 +171,7 @@ class Inlet:
 
 
 class _Handover:
-    """Parcels from the thread that receives them to the loop, several with one wake-up, boundedly many."""
+    """Passes batches from the receiving thread to the loop: a bounded number, several with one wake-up."""
 
     def __init__(self, take: Callable[[FrameBatch], None]) -> None:
         self._take = take
@@ -181,7 +182,7 @@ class _Handover:
         self._failure: asyncio.Future[RemoteProtocolError] = self._loop.create_future()
 
     def put(self, table: bytes, bodies: memoryview) -> None:
-        """On the thread; waits while the loop is behind. Raises RemoteProtocolError, _Stopped."""
+        """Called on the thread; waits while the loop is behind. Raises RemoteProtocolError, _Stopped."""
         parcel = FrameBatch.from_wire(table, bodies)
         with self._changed:
             self._changed.wait_for(lambda: len(self._waiting) < _MOST_WAITING or self._stopped)
@@ -199,7 +200,7 @@ class _Handover:
             self._changed.notify_all()
 
     def take_rest(self) -> None:
-        """On the loop: take what waits."""
+        """Process the waiting batches, on the loop."""
         with self._changed:
             parcels = list(self._waiting)
             self._waiting.clear()
@@ -213,14 +214,14 @@ class _Handover:
             self._failure.set_result(error)
 
     async def wait_failed(self) -> None:
-        """Wait until the peer has sent what it may not."""
+        """Wait until the peer has sent a batch that is not valid."""
         await asyncio.wait((self._failure,))
 
     def check(self) -> None:
-        """Raise the RemoteProtocolError with which taking ended, if it did."""
+        """Raise the RemoteProtocolError that ended the processing, if there was one."""
         if self._failure.done():
             raise self._failure.result()
 
 
 class _Stopped(Exception):
-    """Nothing is taken any more."""
+    """The handover was stopped."""

@@ -1,8 +1,8 @@
-"""What this side sends: numbered frames, each kept until the peer has said that it arrived.
+"""Sends this side's frames: they are numbered, and each is kept until the peer has confirmed it.
 
-The peer pulls them, by one path after another. It says each time how far it has come, and the rest is given
-out from there, so that a frame that was lost with its path is sent again (`net/peer/durable.py` does the same
-for control messages, which are pushed).
+The peer pulls them, by one path after another. Each pull begins with the number of the last frame that it
+has, and the outlet continues after it, so a frame that was lost with its path is sent again.
+(`net/peer/durable.py` does the same for control messages, which are pushed.)
 """
 
 from __future__ import annotations
@@ -17,43 +17,45 @@ from duetlink.base.reraise import reraise
 from duetlink.errors import LinkClosed, RemoteProtocolError
 from duetlink.net.streams.frames import Bytes, Frame, FrameBatch, Packing
 
-# Unconfirmed bytes of all streams together: what a path of 1 Gbit/s has under way in a quarter of a second.
+# Unconfirmed bytes of all streams together: what a path of 1 Gbit/s carries in a quarter of a second.
 MOST_KEPT_BYTES = 32 * 1024 * 1024
 
-# Bytes that no path has taken yet: enough to keep one busy, and not much for a small message to wait behind.
+# Bytes that no path has taken yet: enough to keep a path busy, while a small message does not wait long
+# behind them.
 _MOST_QUEUED_BYTES = 4 * 1024 * 1024
 
-# An empty parcel goes out when nothing else has for so long: the peer can tell a silent path from a dead one.
+# After so long without frames an empty batch is sent, so that the peer can tell a silent path from a dead
+# one.
 BEAT_S = 2.0
 
-_CONFIRM_S = 0.05  # what has arrived is confirmed by the next parcel, at the latest by then
+_CONFIRM_S = 0.05  # frames are confirmed by the next batch, or at the latest after this time
 
 
 class Outlet:
-    """Frames are put in on the loop thread, and given out on a thread of the Flight server."""
+    """Frames are added on the loop thread, and taken on a thread of the Flight server."""
 
     def __init__(self, on_bytes: Callable[[int], None] = lambda size_bytes: None) -> None:
-        """`on_bytes` hears how much of messages the peer has got."""
+        """`on_bytes` is called with the bytes of messages that the peer has confirmed."""
         self._on_bytes = on_bytes
         self._changed = threading.Condition()
-        self._frames: dict[int, Frame] = {}  # by number: those that are not confirmed
-        self._last = 0  # number of the newest
+        self._frames: dict[int, Frame] = {}  # unconfirmed frames, by number
+        self._last = 0  # number of the newest frame
         self._confirmed = 0
-        self.kept_bytes = 0  # of them
-        self._arrived = 0  # of the peer's
+        self.kept_bytes = 0  # of the unconfirmed frames
+        self._arrived = 0  # number of the peer's last frame that has arrived
         self._confirm_at_once = self._owed = False
         self._feed: OutletFeed | None = None
         self._closed: LinkClosed | None = None
-        self._queued_bytes = 0  # of them, not given to the feed
+        self._queued_bytes = 0  # of the frames that the feed has not taken
         self._loop = asyncio.get_running_loop()
         self._room = asyncio.Event()
-        self._wanted = False  # somebody waits for room
+        self._wanted = False  # a call waits for room
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  # for a confirmation, in order
 
     # -- on the loop thread ----------------------------------------------------------------------------------
 
     def put(self, frame: Frame) -> int:
-        """Queue a frame; returns its number. Does nothing once it is closed."""
+        """Queue a frame; return its number. Does nothing once closed."""
         if self._closed is not None:
             return self._last
         with self._changed:
@@ -77,7 +79,7 @@ class Outlet:
             return not self._wanted
 
     async def wait_confirmed(self, number: int) -> None:
-        """Wait until the peer has the frame of that number, the newest one. Raises LinkClosed."""
+        """Wait until the peer has confirmed this frame, which must be the newest one. Raises LinkClosed."""
         self._check_open()
         if number > self._confirmed:
             arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -85,11 +87,13 @@ class Outlet:
             await arrived
 
     async def wait_all_confirmed(self) -> None:
-        """Wait until the peer has every frame that was put in so far. Raises LinkClosed."""
+        """Wait until the peer has confirmed all frames so far. Raises LinkClosed."""
         await self.wait_confirmed(self._last)
 
     def copy(self, numbers: range) -> None:
-        """The memory of these frames may change from here on: keep copies of what is not confirmed."""
+        """Copy the bodies of these frames if they are unconfirmed, because their memory may change from here
+        on.
+        """
         with self._changed:
             for number in numbers:
                 if (frame := self._frames.get(number)) is not None:
@@ -98,9 +102,12 @@ class Outlet:
                     )
 
     def confirm(self, number: int) -> None:
-        """The peer has every frame up to `number`. Raises RemoteProtocolError where it cannot."""
+        """Handle the peer's confirmation of all frames up to `number`.
+
+        Raises RemoteProtocolError if it was not sent.
+        """
         if number <= self._confirmed or self._closed is not None:
-            return  # what comes after the end is of no use, and nothing is kept that it could confirm
+            return  # after the end no frames are kept that could be confirmed
         if number > self._last:
             raise RemoteProtocolError(f"the peer confirms frame {number} of {self._last} that were sent")
         size_bytes = 0
@@ -110,7 +117,7 @@ class Outlet:
                 frame = self._frames.pop(known)
                 self.kept_bytes -= frame.cost_bytes
                 size_bytes += frame.message_bytes
-                if known > given:  # an earlier path has brought it after all
+                if known > given:  # it did arrive, over an earlier path
                     self._queued_bytes -= frame.cost_bytes
             self._confirmed = number
             if self._feed is not None:
@@ -124,7 +131,7 @@ class Outlet:
                 arrived.set_result(None)
 
     def acknowledge(self, arrived: int, *, at_once: bool) -> None:
-        """The peer's frames up to `arrived` are here: tell it, at once or soon."""
+        """Confirm the peer's frames up to `arrived`: at once, or with the next batch."""
         with self._changed:
             self._arrived = arrived
             self._confirm_at_once |= at_once
@@ -133,10 +140,10 @@ class Outlet:
             self._owed = True
 
     def feed(self, arrived: int) -> OutletFeed:
-        """What the peer pulls from here on, which has come as far as `arrived`; an earlier feed ends.
+        """Return a new feed of the frames after `arrived`; an earlier feed ends.
 
         Raises:
-            RemoteProtocolError: the peer says to have what it cannot have, or to lack what it had.
+            RemoteProtocolError: the peer claims frames that were not sent, or asks again for confirmed ones.
         """
         if arrived < self._confirmed:
             raise RemoteProtocolError(
@@ -145,12 +152,12 @@ class Outlet:
         self.confirm(arrived)
         with self._changed:
             self._feed = OutletFeed(self, arrived)
-            self._queued_bytes = self.kept_bytes  # what an earlier feed was given as well
+            self._queued_bytes = self.kept_bytes  # includes the frames that an earlier feed had taken
             self._changed.notify_all()
         return self._feed
 
     def close(self, error: LinkClosed) -> None:
-        """Give out nothing more, fail whoever waits, keep nothing."""
+        """End the feed, make waiting calls raise `error`, and drop all frames."""
         with self._changed:
             self._closed = self._closed or error
             self._frames.clear()
@@ -168,11 +175,13 @@ class Outlet:
     # -- on any thread ---------------------------------------------------------------------------------------
 
     def take(self, feed: OutletFeed, patience_s: float) -> FrameBatch | None:
-        """The next parcel of a feed, an empty one after `patience_s` without; None once the feed is over."""
+        """Return the next batch of a feed; an empty one after `patience_s`; None once the feed is over."""
         with self._changed:
             if not self._ready(feed):
                 self._changed.wait_for(lambda: self._ready(feed) or self._owed, patience_s)
-                if self._owed and not self._ready(feed):  # more may come that can confirm by the way
+                if self._owed and not self._ready(
+                    feed
+                ):  # wait a moment for frames, with which to send the confirmation
                     self._changed.wait_for(lambda: self._ready(feed), min(_CONFIRM_S, patience_s))
             if self._closed is not None or self._feed is not feed:
                 return None
@@ -199,11 +208,11 @@ class Outlet:
 
 
 class OutletFeed:
-    """One pull of an outlet's frames, by one path. Satisfies `Feed` of `net/flight/tickets.py`."""
+    """One pull of an outlet's frames, by one path. Implements `Feed` of `net/flight/tickets.py`."""
 
     def __init__(self, outlet: Outlet, given: int) -> None:
         self._outlet = outlet
-        self.given = given  # up to which number; the outlet writes it
+        self.given = given  # number of the last frame taken; the outlet writes it
 
     def parcels(self) -> Iterator[tuple[bytes, Bytes]]:
         while (parcel := self._outlet.take(self, BEAT_S)) is not None:

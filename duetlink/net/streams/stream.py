@@ -1,9 +1,9 @@
-"""One stream: whole messages in order, in pieces that the other side has room for.
+"""One stream: whole messages in order, sent in parts for which the other side has granted credit.
 
-Theory. Each side may send as many bytes as the other has granted it (RFC 9113 §5.2), and grants are made for
-what has been received by the program, so that a program which does not read holds up its stream and no other.
-Of a message that is larger than the window, the pieces are granted as they come, but only while somebody
-waits for it.
+Each side may send as many bytes as the other has granted (RFC 9113 §5.2). Credit is granted for what the
+program has received, so a program that does not read holds up its own stream and no other. The parts of a
+message that is larger than the window are granted as they arrive, but only while a call waits for the
+message.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from duetlink.net.streams.frames import (
 )
 from duetlink.net.streams.outlet import Outlet
 
-WINDOW_BYTES = 16 * 1024 * 1024  # what 1 Gbit/s moves in 128 ms
+WINDOW_BYTES = 16 * 1024 * 1024  # the bytes that 1 Gbit/s moves in 128 ms
 LEAST_WINDOW_BYTES = 128 * 1024
 MOST_BODY_BYTES = 1024 * 1024 * 1024
 
-# A body of up to this size is copied, since copying it takes less time than a round trip.
+# Bodies of at most this size are copied, since that takes less time than a round trip.
 COPIED_BYTES = 256 * 1024
 
-_LEAST_PIECE_BYTES = 32 * 1024  # with room for less, it is better to wait for more
+_LEAST_PIECE_BYTES = 32 * 1024  # with credit for less, it is better to wait for more
 _MOST_CREDIT_BYTES = 1 << 40
 _MOST_REASON_BYTES = 500
 
@@ -58,26 +58,26 @@ class Stream:
         # inbound
         self._window_bytes = window_bytes
         self._allowed_bytes = window_bytes
-        self._owed_bytes = 0  # received by the program and not granted again
-        self._messages: deque[tuple[Message, int]] = deque()  # and what to grant for each
+        self._owed_bytes = 0  # received by the program, and not granted to the peer again yet
+        self._messages: deque[tuple[Message, int]] = deque()  # each with the credit to grant for it
         self._partial: _Partial | None = None
         self._arrived = asyncio.Event()
         self._waiting = 0  # calls of `receive`
 
     async def send(self, head: bytes, body: memoryview) -> None:
-        """Send one message.
+        """Send one message. Return when the memory of `body` may be changed again.
 
-        Returns when the memory of `body` may be changed again: a large one, over COPIED_BYTES, is not copied,
-        so that is when the peer has it. Messages arrive in the order of the calls, also of those that wait
-        side by side.
+        A body over COPIED_BYTES is not copied, so for it that is when the peer has confirmed it. Messages
+        arrive in the order of the calls, also if several calls wait at the same time. The call waits while
+        the peer has granted no credit.
 
-        Waits while the peer is behind. If cancelled before anything of the message has left, nothing is sent.
-        If cancelled later, the message arrives whole, or, where it cannot any more, the stream is closed.
+        If cancelled before any part of the message was sent, nothing is sent. If cancelled later, the message
+        arrives whole, or, if that is no longer possible, the stream is closed.
 
         Raises:
             LocalProtocolError: the head is over 16 KiB, or the body over 1 GiB.
-            StreamClosed: the stream is closed, by either side.
-            LinkClosed, PeerLost: the link is, for good.
+            StreamClosed: either side has closed the stream.
+            LinkClosed, PeerLost: the link is closed for good.
             PathUnavailable: all paths have been down for long.
         """
         view = body.cast("B") if body.nbytes else memoryview(b"")
@@ -117,11 +117,13 @@ class Stream:
                 raise
 
     async def receive(self) -> Message:
-        """The next message. What the peer had sent before it closed the stream is received first.
+        """Wait for the next message and return it.
+
+        Messages sent before the peer closed the stream come first.
 
         Raises:
-            StreamClosed: the stream is closed, by either side.
-            LinkClosed, PeerLost: the link is, for good.
+            StreamClosed: either side has closed the stream.
+            LinkClosed, PeerLost: the link is closed for good.
             PathUnavailable: all paths have been down for long.
         """
         self._waiting += 1
@@ -139,7 +141,7 @@ class Stream:
         return message
 
     def close(self, reason: str = "") -> None:
-        """Send and receive nothing more. What was sent still arrives. Safe to call twice."""
+        """Stop sending and receiving. Messages already sent still arrive. Safe to call twice."""
         if self._ended is None:
             why = reason.encode()[:_MOST_REASON_BYTES]
             self._outlet.put(Frame(CLOSE, self.number, head=why))
@@ -148,7 +150,7 @@ class Stream:
 
     @property
     def closed(self) -> bool:
-        """By either side, or with the link."""
+        """True if either side has closed the stream, or the link has closed."""
         return self._ended is not None
 
     def _check_open(self) -> None:
@@ -162,7 +164,7 @@ class Stream:
         self._check_open()
 
     def _owe(self, cost_bytes: int) -> None:
-        """The program has taken so much: the peer may send as much again, told a quarter window at a time."""
+        """Note that the program has received this much; grant it to the peer, a quarter window at a time."""
         self._owed_bytes += cost_bytes
         if self._owed_bytes >= self._window_bytes // 4 and self._ended is None:
             self._allowed_bytes += self._owed_bytes
@@ -172,14 +174,14 @@ class Stream:
     # -- for `Streams` ---------------------------------------------------------------------------------------
 
     def grant(self, amount_bytes: int) -> None:
-        """The peer takes that much more. Raises RemoteProtocolError beyond all measure."""
+        """Add credit from the peer. Raises RemoteProtocolError if it is absurdly large."""
         self._credit_bytes += amount_bytes
         if self._credit_bytes > _MOST_CREDIT_BYTES:
             raise RemoteProtocolError(f"the peer granted {self._credit_bytes} bytes on one stream")
         self._granted.set()
 
     def take(self, frame: Frame) -> int:
-        """The peer has sent a part; returns the size of the message that it completes, 0 if it does not.
+        """Process a part from the peer; return the size of the message that it completes, otherwise 0.
 
         Raises RemoteProtocolError, LimitExceeded.
         """
@@ -205,7 +207,10 @@ class Stream:
         return 0
 
     def end(self, error: DuetError) -> None:
-        """It is over, for this reason: wake whoever waits. What has arrived can still be received."""
+        """End the stream for this reason, and wake waiting calls.
+
+        Messages that have arrived can be received.
+        """
         if self._ended is None:
             self._ended = error
             self._partial = None
@@ -220,18 +225,18 @@ class Stream:
 
 
 class _Partial:
-    """A message of which a part has arrived."""
+    """A message of which some parts have arrived."""
 
     def __init__(self, first: Frame) -> None:
         self.head = first.head
-        # not touched before something is written: a peer that announces much and sends little costs little
+        # uses no memory until it is written: a peer that announces much and sends little costs little
         self.body = np.empty(len(first.body) + first.value, np.uint8)
         self.left_bytes = len(self.body)
         self._cost_bytes = 0
         self._write(first)
 
     def add(self, frame: Frame) -> None:
-        """The next part. Raises RemoteProtocolError where it is not."""
+        """Add the next part. Raises RemoteProtocolError if it is not."""
         if frame.head or not len(frame.body) or len(frame.body) + frame.value != self.left_bytes:
             raise RemoteProtocolError(
                 f"the peer sent {len(frame.body)} bytes and announced {frame.value} more of a message of "
@@ -240,7 +245,7 @@ class _Partial:
         self._write(frame)
 
     def take_cost(self) -> int:
-        """What it has cost since this was last asked."""
+        """Return the credit that it has cost since the last call."""
         cost_bytes, self._cost_bytes = self._cost_bytes, 0
         return cost_bytes
 
@@ -260,5 +265,5 @@ def _because(reason: str) -> str:
 
 
 def closed_by_peer(purpose: str, why: bytes) -> StreamClosed:
-    """The peer has closed the stream, in its words."""
+    """Return the error for a stream that the peer has closed, with the peer's reason."""
     return StreamClosed(f"the peer closed the stream {purpose!r}{_because(why.decode('utf-8', 'replace'))}")

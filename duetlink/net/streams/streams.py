@@ -1,7 +1,7 @@
-"""All streams of one link: opened by either side, for a purpose that the other side takes.
+"""All streams of one link. Either side opens them, for a purpose that the other side has a handler for.
 
-One outlet and one inlet carry the frames of all of them. Numbers of streams are never used again; one side
-opens the even ones, the other the odd ones.
+One outlet and one inlet carry the frames of all of them. Stream numbers are never reused; one side opens the
+even ones, the other the odd ones.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from duetlink.net.streams.stream import (
 
 Handler = Callable[[Stream], Awaitable[None]]
 
-_MOST_PENDING = 64  # of the peer, for purposes that nobody takes yet
+_MOST_PENDING = 64  # streams of the peer whose purpose has no handler yet
 _MOST_PURPOSE_BYTES = 200
 
-# So much is confirmed at once, so that the peer has room; less of it soon.
+# So many bytes are confirmed at once, to make room at the peer; fewer with the next batch.
 _CONFIRM_BYTES = 1024 * 1024
 
 
@@ -54,7 +54,7 @@ class _Purpose:
     handler: Handler
     window_bytes: int
     most: int
-    running: int = 0  # handlers that have not returned
+    running: int = 0  # running handlers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,10 @@ class Streams:
         initiator: bool,
         call_timeout_s: float,
     ) -> None:
-        """The peer has `violated` the protocol; `count` gets a direction, and how many bytes have moved."""
+        """`violated` is called when the peer breaks the protocol.
+
+        `count` gets a direction and the bytes that moved.
+        """
         self._count = count
         self._path_selector = path_selector
         self._tickets = tickets
@@ -85,10 +88,10 @@ class Streams:
         self._outlet = Outlet(partial(count, "out"))
         self._inlet = Inlet(rpc, path_selector, self._arrived, violated, self._stranded)
         self._next = 2 if initiator else 1
-        self._peers_last = 0  # the newest number that the peer has opened
+        self._peers_last = 0  # the largest stream number that the peer has opened
         self._open: dict[int, Stream] = {}
         self._opening: dict[int, _Opening] = {}
-        self._pending: dict[int, tuple[str, int]] = {}  # purpose, and the credit that the peer gives
+        self._pending: dict[int, tuple[str, int]] = {}  # purpose, and the peer's first credit
         self._purposes: dict[str, _Purpose] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._unconfirmed_bytes = 0
@@ -96,10 +99,10 @@ class Streams:
         rpc.handle(pb.FeedQuery, self._feed)
 
     async def open(self, purpose: str, *, window_bytes: int = WINDOW_BYTES) -> Stream:
-        """Open a stream; returns when the peer has taken it, a round trip later.
+        """Open a stream; return when the peer has accepted it, one round trip later.
 
-        It takes only purposes for which it has a handler, or gets one in time. `window_bytes` is how much may
-        wait here unreceived.
+        The peer accepts only purposes for which it has a handler, or gets one in time. `window_bytes` limits
+        the bytes that wait here unreceived.
 
         Raises:
             CallTimeout: the peer has no handler for this purpose within `call_timeout_s`.
@@ -131,9 +134,11 @@ class Streams:
     def on_open(
         self, purpose: str, handler: Handler, *, window_bytes: int = WINDOW_BYTES, most: int = 16
     ) -> None:
-        """Run `handler` with each stream that the peer opens for this purpose, those first that wait for it.
+        """Run `handler` for each stream that the peer opens for this purpose, first for those that already
+        wait.
 
-        A stream is closed when its handler returns. `most` may run at once; more are refused.
+        A stream is closed when its handler returns. At most `most` handlers run at once; further streams are
+        refused.
         """
         _checked(purpose, window_bytes)
         self._purposes[purpose] = _Purpose(handler, window_bytes, most)
@@ -144,19 +149,19 @@ class Streams:
 
     @property
     def path(self) -> str:
-        """The name of the path by which the peer's messages come now; empty where there is none."""
+        """The name of the path by which the peer's messages arrive now; empty if there is none."""
         return self._inlet.path
 
     def off(self, purpose: str) -> None:
-        """Take no more streams for this purpose; those that are open go on."""
+        """Accept no more streams for this purpose; open ones continue."""
         self._purposes.pop(purpose, None)
 
     async def wait_delivered(self) -> None:
-        """Wait until the peer has got all that was sent on all streams so far. Raises LinkClosed."""
+        """Wait until the peer has confirmed everything sent on all streams so far. Raises LinkClosed."""
         await self._outlet.wait_all_confirmed()
 
     async def close(self, error: LinkClosed) -> None:
-        """The link is closed: fail all streams with `error`, and end every handler."""
+        """End all streams with `error`, and cancel all handlers, because the link is closed."""
         self._closed = self._closed or error
         self._outlet.close(error)
         self._end_all(error)
@@ -184,17 +189,20 @@ class Streams:
         for stream in list(self._open.values()):
             stream.end(error)
 
-    # -- the peer --------------------------------------------------------------------------------------------
+    # -- messages of the peer --------------------------------------------------------------------------------
 
     async def _feed(self, query: pb.FeedQuery) -> pb.Ticket:
         self._check_open()
         if not isinstance(self._path_selector.named(query.path), FlightPath):
             raise PathUnavailable(f"path {query.path[:40]!r} carries no streams")
-        self._inlet.start()  # there will be answers
+        self._inlet.start()  # the peer will answer
         return pb.Ticket(path=query.path, flight=self._tickets.issue_feed(self._outlet.feed(query.arrived)))
 
     def _stranded(self, error: PathUnavailable) -> None:
-        """Nothing comes any more. The peer hears of the end if its own paths work, or when they do."""
+        """End all streams because no path works.
+
+        The peer is notified if its own paths work, or when they do.
+        """
         for stream in list(self._open.values()):
             self._outlet.put(Frame(CLOSE, stream.number, head=b"no path works"))
         self._end_all(error)
@@ -208,7 +216,9 @@ class Streams:
         size_bytes, at_once = 0, False
         for frame in parcel.frames:
             size_bytes += frame.message_bytes
-            at_once |= self._take(frame) > COPIED_BYTES  # its sender waits to hear of it
+            at_once |= (
+                self._take(frame) > COPIED_BYTES
+            )  # the sender of a large message waits for the confirmation
         if size_bytes:
             self._count("in", size_bytes)
         if parcel.frames:
@@ -219,7 +229,7 @@ class Streams:
             self._outlet.acknowledge(self._inlet.arrived, at_once=at_once)
 
     def _take(self, frame: Frame) -> int:
-        """One step; returns the size of the message that it completes. Raises RemoteProtocolError."""
+        """Process one frame; return the size of the message that it completes. Raises RemoteProtocolError."""
         stream = self._open.get(frame.stream)
         if frame.kind == PART and stream is not None:
             return stream.take(frame)
@@ -240,7 +250,7 @@ class Streams:
             self._accepted(stream, frame)
 
     def _take_late(self, frame: Frame) -> None:
-        """For a stream that this side has closed while the frame was on its way."""
+        """Process a frame for a stream that this side has closed while the frame was under way."""
         ours = frame.stream % 2 == self._next % 2
         if not 0 < frame.stream < (self._next if ours else self._peers_last + 1):
             raise RemoteProtocolError(f"the peer sent a frame of stream {frame.stream}, which was never open")
@@ -250,7 +260,7 @@ class Streams:
     def _accepted(self, stream: Stream, frame: Frame) -> None:
         opening = self._opening.get(frame.stream)
         if opening is not None and opening.accepted.cancelled():
-            return  # given up a moment ago, and closed in the next step of the loop
+            return  # cancelled a moment ago; the next step of the loop closes it
         if opening is None or opening.accepted.done() or frame.value < LEAST_WINDOW_BYTES:
             raise RemoteProtocolError(f"the peer accepted stream {frame.stream}, which it could not")
         stream.grant(frame.value)
