@@ -1,4 +1,7 @@
-"""What the kernel tells its helper first, as one line of JSON: through a pipe, since it holds secrets."""
+"""The first line that the kernel writes to its helper, as JSON.
+
+It goes through a pipe, since it holds secrets.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,16 @@ from duetlink.settings import IceServer
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One attempt at one rung."""
+    """One attempt at one path."""
 
     rung: str
-    controlling: bool  # on exactly one of the two sides
-    key: bytes = dataclasses.field(repr=False)  # 32 random bytes of this attempt alone
-    ice_servers: tuple[IceServer, ...]  # of this side, in the order of preference
-    map_port: bool  # whether this side's user allows to ask the router for a port
+    controlling: bool  # True on exactly one of the two sides
+    key: bytes = dataclasses.field(repr=False)  # 32 random bytes, for this attempt only
+    ice_servers: tuple[IceServer, ...]  # of this side, preferred ones first
+    map_port: bool  # True if this side may ask the router for a port mapping
     flight_port: int  # of this side's Flight server
-    flight_host: str = "127.0.0.1"  # where this machine reaches it
-    listen: str | None = None  # the address at which a rung may listen; None: all
+    flight_host: str = "127.0.0.1"  # the address by which this machine reaches it
+    listen: str | None = None  # the address on which a driver may listen; None: all
 
     def to_json(self) -> str:
         return msgspec.json.encode(self).decode()

@@ -1,1 +1,1 @@
-"""Drivers: each reaches the peer's driver by one means, and yields an ordered stream of bytes."""
+"""Drivers: each reaches the peer's driver by one method, and yields an ordered stream of bytes."""

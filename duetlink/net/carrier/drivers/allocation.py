@@ -1,4 +1,4 @@
-"""A relayed address from the first of several TURN servers that gives one (RFC 8656 §7)."""
+"""A relayed address (RFC 8656 §7) from the first of several TURN servers that gives one."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from duetlink.errors import PathUnavailable, SettingError
 from duetlink.net.stun.server_url import ServerUrl
 from duetlink.net.stun.trouble import refusal, trouble
 
-STAGGER_S = 0.4  # before the next one is asked as well
+STAGGER_S = 0.4  # before the next server is asked too
 
 
 async def allocate_first(
     connection: Connection, servers: list[ServerUrl]
 ) -> tuple[ServerUrl, ice.StunProtocol]:
-    """Ask the TURN servers among them in order, each a while after the one before or when that has failed.
+    """Ask the TURN servers in order, the next one after STAGGER_S or when the previous one has failed.
 
     Raises:
-        PathUnavailable: none gave an address; the message says why, for each.
+        PathUnavailable: none gave an address; the message gives the reason for each.
     """
     waiting = [server for server in servers if server.kind == "turn"]
     asked: dict[asyncio.Task[ice.StunProtocol], ServerUrl] = {}
@@ -65,7 +65,7 @@ async def _allocate(connection: Connection, server: ServerUrl) -> ice.StunProtoc
 
 
 def _words(error: BaseException, server: ServerUrl) -> str:
-    """What a TURN server did, for a person."""
+    """Return what a TURN server did, as text for a person."""
     if isinstance(error, stun.TransactionFailed):
         code, reason = error.response.attributes.get("ERROR-CODE", (0, "no code given"))
         signed = server.username is not None

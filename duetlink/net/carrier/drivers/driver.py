@@ -1,9 +1,10 @@
-"""The contract of a driver: it reaches the peer's driver by some means and yields an ordered stream of bytes.
+"""The contract of a driver: it reaches the peer's driver by some method and yields an ordered stream of
+bytes.
 
-A driver is a coroutine function `establish(session) -> Established`, one per rung (`_DRIVERS` of
-`net/carrier/helper/process.py`). The two drivers of an attempt talk to each other through `session.send` and
-`session.receive`: opaque messages, each delivered once and in order by the two kernels over the control
-channel. What the peer's driver says is as hostile as what comes from the network.
+A driver is a coroutine function `establish(session) -> Established`, one per carried path (`_DRIVERS` of
+`net/carrier/helper/process.py`). The two drivers of an attempt exchange signals with `session.send` and
+`session.receive`: opaque messages, which the two kernels deliver once and in order over the control channel.
+Signals of the peer's driver are as untrusted as anything from the network.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from dataclasses import dataclass
 
 from duetlink.net.carrier.configuration import Configuration
 
-# what the kernels relay: longer messages and more of them end the attempt
+# limits of the signals that the kernels relay: longer ones, or more of them, end the attempt
 MAX_SIGNAL_BYTES = 4 * 1024
 MAX_SIGNALS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One attempt, as both drivers see it."""
+    """One attempt, as its driver sees it."""
 
     configuration: Configuration
     send: Callable[[bytes], Awaitable[None]]
@@ -30,24 +31,24 @@ class Session:
 
 
 class Established(ABC):
-    """A way to the peer, which is the driver's to keep until `close`."""
+    """A connection to the peer, which the driver owns until `close`."""
 
-    #: what this way is, in plain words for a person: "UDP 10.0.0.2:41000 to 10.0.0.3:41000"
+    #: text for a person, such as "UDP 10.0.0.2:41000 to 10.0.0.3:41000"
     description: str
 
     @abstractmethod
     async def attach(self, protocol: asyncio.Protocol) -> asyncio.Transport:
-        """Put `protocol` upon the stream, once. Its connection_lost tells when the stream has ended."""
+        """Connect `protocol` to the stream, once. Its `connection_lost` is called when the stream ends."""
 
     async def wait_lost(self) -> str:
-        """Wait until the driver learns, other than by the stream, that the way is lost; returns why."""
+        """Wait until the driver learns, other than by the stream, that the connection is lost; return why."""
         lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         return await lost
 
     @abstractmethod
     async def close(self) -> None:
-        """Free everything, whether it was attached or not. The transport, if any, was aborted before."""
+        """Free everything, attached or not. The transport, if there is one, was aborted before."""
 
 
-#: May run for some seconds; raises PathUnavailable with the reason, for a person. Cancelled where it is late.
+#: May run for some seconds. Raises PathUnavailable with the reason, for a person. Cancelled if it is late.
 Establish = Callable[[Session], Awaitable[Established]]

@@ -1,8 +1,8 @@
-"""Drivers `udp` and `relay`: ICE (RFC 8445) finds a way for datagrams, the tunnel makes a stream of it.
+"""Drivers `udp` and `relay`: ICE (RFC 8445) finds a route for datagrams, and the tunnel makes a stream of it.
 
-Candidates are sent as they become known (RFC 8838): a STUN or TURN server that is slow or dead delays nothing
-but its own candidate. For `relay` only those pairs are checked that have a relayed side. One TURN server is
-enough where the other side can send UDP to it; where neither can, each uses its own by TCP or TLS.
+Candidates are sent as they become known (RFC 8838): a STUN or TURN server that is slow or dead delays only
+its own candidate. For `relay`, only pairs with a relayed side are checked. One TURN server is enough if the
+other side can send UDP to it; if neither side can, each uses its own by TCP or TLS.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from duetlink.net.carrier.drivers.takeover import (
 from duetlink.net.stun.server_url import ServerUrl, parse_servers
 from duetlink.net.tunnel.transport import TunnelTransport
 
-# shorter than the kernel waits, so that it hears the reason
+# shorter than the kernel's time limit, so that the kernel receives the reason
 CONNECT_TIMEOUT_S = 7.0
-MAPPED_TIMEOUT_S = 3.0  # for STUN servers, one lost packet allowed for
+MAPPED_TIMEOUT_S = 3.0  # for STUN servers; allows for one lost packet
 
 _CLOSE_TIMEOUT_S = 0.1
 _MAX_WHY = 500
 
 
 async def establish_direct(session: Session) -> Established:
-    """From one side straight to the other."""
+    """Connect directly, without a relay."""
     return await _establish(_Agent(session, relayed=False))
 
 
 async def establish_relayed(session: Session) -> Established:
-    """Through a TURN server of either side, or one of each."""
+    """Connect through a TURN server of either side, or one of each."""
     return await _establish(_Agent(session, relayed=True))
 
 
@@ -62,7 +62,7 @@ async def _establish(agent: _Agent) -> Established:
 
 
 class Tunnelled(Established):
-    """The tunnel upon a pair of addresses."""
+    """The tunnel between a pair of addresses."""
 
     def __init__(self, agent: _Agent, configuration: Configuration, pair: Pair, description: str) -> None:
         self.description = description
@@ -97,7 +97,7 @@ class _Agent:
         self._relayed = relayed
         self._servers, self._unusable = parse_servers(session.configuration.ice_servers)
         self._turn: tuple[ServerUrl, ice.StunProtocol] | None = None
-        self._no_turn = ""  # why there is no relayed candidate of this side
+        self._no_turn = ""  # why this side has no relayed candidate
         self._introduced = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -123,7 +123,7 @@ class _Agent:
         return Tunnelled(self, self._session.configuration, pair, self._describe(pair))
 
     async def close(self) -> None:
-        """Free sockets and allocations, the latter by a message that is not waited for."""
+        """Free sockets and allocations, the latter by a message without waiting for its answer."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -132,12 +132,12 @@ class _Agent:
                 await self.connection.close()
 
     def failure(self) -> str:
-        """Why no way was found, for a person."""
+        """Return why no route was found, as text for a person."""
         here = len(self.connection.local_candidates) + (self._turn is not None)
         there = len(self.connection.remote_candidates)
         if not self._introduced.is_set():
             return "the other side's helper did not answer"
-        words = f"no way through was found ({here} addresses here, {there} at the peer)"
+        words = f"no route was found ({here} addresses here, {there} at the peer)"
         if self._relayed:
             return f"{words}; {self._no_turn}" if self._no_turn else f"{words}, though {self._turn_words()}"
         return f"{words}: UDP is blocked or a NAT is too strict"
@@ -158,7 +158,7 @@ class _Agent:
     # -- candidates of this side -----------------------------------------------------------------------------
 
     async def _gather(self) -> None:
-        """Find out by which addresses the peer can reach this side, and tell it."""
+        """Find the addresses by which the peer can reach this side, and send them."""
         finding = [self._gather_mapped()]
         if self._relayed:
             finding.append(self._gather_relayed())
@@ -166,7 +166,7 @@ class _Agent:
         await self._tell(end=True, no_turn=self._no_turn[:_MAX_WHY])
 
     async def _gather_mapped(self) -> None:
-        """Ask every server how it sees every socket: most answer the same, and the peer hears each once."""
+        """Ask every server for the public address of every socket; send each different answer once."""
         known: set[tuple[str, int]] = set()
 
         async def ask(protocol: ice.StunProtocol, server: ServerUrl) -> None:
@@ -195,13 +195,13 @@ class _Agent:
         add_local(self.connection, self._turn[1])
         await self._tell(candidates=[self._turn[1].local_candidate.to_sdp()])
 
-    # -- the peer --------------------------------------------------------------------------------------------
+    # -- messages of the peer --------------------------------------------------------------------------------
 
     async def _tell(self, **fields: Any) -> None:
         await self._session.send(json.dumps(fields).encode())
 
     async def _listen(self, gathering: asyncio.Task[None]) -> None:
-        """Take what the peer's agent says. Returns never."""
+        """Process the messages of the peer's agent. Never returns."""
         while True:
             message = read_message(await self._session.receive())
             if message.ufrag is not None and not self._introduced.is_set():
@@ -212,7 +212,7 @@ class _Agent:
                 if len(self.connection.remote_candidates) < MAX_CANDIDATES:
                     await self.connection.add_remote_candidate(candidate)
             if message.end:
-                # aioice must not give up before this side has all of its own
+                # aioice must not give up before this side has gathered all its candidates
                 await gathering
                 if self._relayed and self._no_turn and message.no_turn:
                     raise PathUnavailable(

@@ -1,4 +1,4 @@
-"""What the ICE driver of the peer says, read as what a hostile one could say."""
+"""Messages of the peer's ICE driver, parsed as untrusted input."""
 
 from __future__ import annotations
 
@@ -18,28 +18,31 @@ _Short = Annotated[str, Meta(max_length=1000)]
 
 
 class IceMessage(msgspec.Struct, frozen=True):
-    """What one signal says: whatever its sender knows at that moment."""
+    """One signal: whatever its sender knows at that moment."""
 
     ufrag: _Short | None = None
-    password: _Short = ""  # beside `ufrag`
+    password: _Short = ""  # together with `ufrag`
     candidates: Annotated[list[Any], Meta(max_length=MAX_CANDIDATES)] = []
     end: bool = False  # there are no more candidates
-    no_turn: _Short = ""  # beside `end`: why the sender has no relay
+    no_turn: _Short = ""  # together with `end`: why the sender has no relay
 
     def __post_init__(self) -> None:
         if self.ufrag is not None and not self.password:
-            raise ValueError("there is no password beside the ufrag")
+            raise ValueError("it has a ufrag but no password")
 
 
 def read_message(payload: bytes) -> IceMessage:
     try:
         return json_.read(payload, IceMessage)
     except ValueError as error:
-        raise RemoteProtocolError(f"the peer's helper sent something that is no message: {error}") from None
+        raise RemoteProtocolError(f"the peer's helper sent a malformed message: {error}") from None
 
 
 def read_candidate(sdp: object) -> Candidate | None:
-    """One remote candidate; None for what is not one or names no single machine: names are not resolved."""
+    """Parse one remote candidate; None if it is malformed or names no single machine.
+
+    Names are not resolved.
+    """
     if not isinstance(sdp, str):
         return None
     try:

@@ -1,7 +1,7 @@
-"""One port of this machine from which several connections leave and at which others arrive.
+"""One port of this machine for several outgoing and incoming connections.
 
-A NAT tells connections apart by their local port. Only what leaves from the port that a STUN server has seen,
-and at which the peer is told to knock, opens the way for the peer.
+A NAT distinguishes connections by their local port. Only packets from the port that a STUN server has seen,
+and to which the peer connects, open the NAT for the peer.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ _FAMILIES = (socket.AF_INET6, socket.AF_INET)
 
 
 class LocalPort:
-    """The same number for IPv4 and IPv6, as far as this machine has both. Taken at once; close it.
+    """The same port number for IPv4 and IPv6, if this machine has both.
 
-    With `listen`, an address of this machine, it is a port of that alone.
+    It is taken on construction; close it.
+
+    With `listen`, an address of this machine, the port is bound to that address only.
     """
 
     def __init__(self, listen: str | None = None) -> None:
@@ -42,18 +44,18 @@ class LocalPort:
         raise PathUnavailable("this machine has no TCP port that is free for IPv4 and IPv6")
 
     def socket(self, family: socket.AddressFamily) -> socket.socket:
-        """A new one that is bound to the port.
+        """Return a new socket that is bound to the port.
 
-        Raises OSError where the machine does not have that family, or may not use it.
+        Raises OSError if the machine does not have that address family, or `listen` is of the other one.
         """
         if family not in self._hosts:
             raise OSError(errno.EAFNOSUPPORT, "this side listens at an address of the other family")
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
-            # all before bind, on all sockets of the port
+            # set before bind, on all sockets of the port
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if sys.platform != "win32":  # where SO_REUSEADDR is enough
+            if sys.platform != "win32":  # on Windows, SO_REUSEADDR is enough
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -74,7 +76,7 @@ class LocalPort:
         return await TcpConnection.adopt(sock)
 
     async def listen(self, on_wire: Callable[[TcpConnection], object]) -> None:
-        """From now on call this with every connection that arrives."""
+        """Call `on_wire` with every connection that arrives from here on."""
 
         class Arrived(TcpConnection):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -86,14 +88,14 @@ class LocalPort:
             self._servers.append(await loop.create_server(Arrived, sock=listener, backlog=_BACKLOG))
 
     def close(self) -> None:
-        """Let no more arrive; what has arrived or left stays. Again is harmless."""
+        """Stop listening; existing connections stay. Safe to call twice."""
         for server in self._servers:
             server.close()
         for listener in self._listeners.values():
             listener.close()
 
     def _take(self) -> bool:
-        """Bind to one number for all families; False where that of another family is taken."""
+        """Bind to one number for all families; return False if the number is in use for the second one."""
         self.number = 0
         for family in _FAMILIES:
             try:

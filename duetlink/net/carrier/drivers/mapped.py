@@ -1,4 +1,6 @@
-"""How STUN servers see the TCP connections of a port. Those that are TURN servers too listen for TCP."""
+"""The public address of a port's TCP connections, by STUN. (STUN servers that are TURN servers too use
+TCP.)
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ MAX_SERVERS = 6
 
 
 async def ask_mapped(port: LocalPort, servers: Sequence[ServerUrl]) -> tuple[Address, StreamWire] | None:
-    """How the first server that answers sees connections from `port`, and the connection to it.
+    """Return the public address of connections from `port`, by the first server that answers, and its
+    connection.
 
-    A NAT keeps what the server saw for as long as that connection stands: the caller closes it. IPv4 only,
-    since nothing translates IPv6. None where no server answers; bounded by the caller.
+    A NAT keeps this address while that connection exists, so the caller closes it. IPv4 only, since IPv6 is
+    not translated. None if no server answers. The caller limits the time.
     """
     where = dict.fromkeys((one.host, one.port) for one in servers if one.transport in ("udp", "tcp"))
     asking = [asyncio.ensure_future(_ask(port, *one)) for one in list(where)[:MAX_SERVERS]]
@@ -52,7 +55,7 @@ async def _ask(port: LocalPort, host: str, server_port: int) -> tuple[Address, S
         answer = (await wire.ask(binding_request(), to)).message
         mapped = mapped_address(answer)
         if answer.message_class != stun.Class.RESPONSE or mapped is None:
-            raise RemoteProtocolError("the STUN server does not say where it sees this side")
+            raise RemoteProtocolError("the STUN server's answer contains no address")
         return mapped, wire
     except BaseException:
         wire.close()

@@ -1,7 +1,7 @@
-"""A port of the router that leads to one of ours, by UPnP (Internet Gateway Device), if the user allows it.
+"""A port of the router that leads to a port of this machine, by UPnP (Internet Gateway Device), if allowed.
 
-miniupnpc blocks, so it runs on threads. A port is asked for a short time only, again and again: nothing is
-left for long of a killed process.
+miniupnpc blocks, so it runs on threads. A mapping is requested for a short time and renewed, so that a killed
+process leaves it behind only for a while.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ LEASE_S = 1200
 _CLOSE_TIMEOUT_S = 0.7
 _DISCOVERY_MS = 800
 _DESCRIPTION = "duetlink"
-_TRIES = 3  # of port numbers
+_TRIES = 3  # different port numbers
 
 
 class PortMapping:
-    """Kept until it is closed. `address` is where a peer may dial."""
+    """Renewed until it is closed. `address` is the public address that a peer may dial."""
 
     def __init__(self, router: _Router, address: Address) -> None:
         self.address = address
@@ -32,21 +32,23 @@ class PortMapping:
         self._renewing = asyncio.ensure_future(self._renew())
 
     async def close(self) -> None:
-        """Give the port back, as far as that is done in a moment."""
+        """Return the port to the router, if that can be done in a moment."""
         self._renewing.cancel()
         await asyncio.wait((self._router.withdraw(),), timeout=_CLOSE_TIMEOUT_S)
 
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(LEASE_S / 2)
-            with contextlib.suppress(PathUnavailable):  # there is time for another try
+            with contextlib.suppress(
+                PathUnavailable
+            ):  # there is time for another attempt before the lease ends
                 await self._router.request()
 
 
 async def map_port(port: int) -> PortMapping:
-    """Ask the router for a port outside that leads to `port` here.
+    """Ask the router for a public port that leads to `port` of this machine.
 
-    Takes about a second where no router answers; a cancelled call leaves nothing behind.
+    Takes about a second if no router answers. A cancelled call leaves no mapping behind.
 
     Raises:
         PathUnavailable: the router gives none; the message says why.
@@ -66,7 +68,7 @@ async def map_port(port: int) -> PortMapping:
 
 
 class _Router:
-    """What a router gives for one port of this machine."""
+    """The router's mapping for one port of this machine."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -76,18 +78,18 @@ class _Router:
         self._withdrawn = False
 
     async def request(self) -> tuple[str, int]:
-        """Ask for the mapping, or for more time; returns where it is outside. Raises PathUnavailable."""
+        """Request or renew the mapping; return its public address. Raises PathUnavailable."""
         return await asyncio.to_thread(self._request)
 
     def withdraw(self) -> asyncio.Future[None]:
-        """Begin to give back what was given or may yet be. Once; nobody has to wait for it."""
+        """Start to delete the mapping, now or as soon as it is made. Call it once; waiting is optional."""
         self._withdrawn = True
         return asyncio.get_running_loop().run_in_executor(None, self._delete)
 
     def _request(self) -> tuple[str, int]:
         with self._lock:
             if self._withdrawn:
-                raise PathUnavailable("the port is not wanted any more")
+                raise PathUnavailable("the port mapping was withdrawn")
             try:
                 if self._client is None:
                     self._client = _discover()
@@ -110,14 +112,16 @@ class _Router:
             except Exception:
                 if tries == _TRIES - 1:
                     raise
-                self._external_port = random.randrange(20_000, 60_000)  # it may be somebody else's
+                self._external_port = random.randrange(
+                    20_000, 60_000
+                )  # the number may be in use by another machine
 
     def _delete(self) -> None:
         with self._lock:
             if self._client is not None:
                 try:
                     self._client.deleteportmapping(self._external_port, "TCP", "")
-                except Exception:  # the router forgets it after its time
+                except Exception:  # the router removes it when the lease ends
                     return
 
 

@@ -1,13 +1,14 @@
-"""Driver `punched`: a TCP connection from one side to the other, through both NATs by simultaneous open.
+"""Driver `punched`: a TCP connection between both sides, through both NATs, by simultaneous open.
 
-Each side connects to all addresses of the other from the one port at which it listens. A SYN that leaves
-opens this side's NAT for the peer's; where both leave before either arrives, both pass, and TCP makes one
-connection of them (RFC 9293 §3.5). So the two start together, as in libp2p's DCUtR: the controlling side
-measures how long a signal takes, and waits for half of it after it has told the other to begin.
+Each side connects to all addresses of the other from the one port on which it listens. An outgoing SYN opens
+this side's NAT for the peer's; if both leave before either arrives, both pass, and TCP makes one connection
+of them (RFC 9293 §3.5). So both sides must start at the same time, as in libp2p's DCUtR: the controlling side
+measures the round trip of a signal, tells the other side to begin, and waits for half of it.
 
-A listener on the same port does no harm: a SYN that meets one of ours on its way belongs to that, and only
-others get to the listener. If that has taken a connection, ours to the same address fails with EADDRNOTAVAIL;
-if a NAT answers a SYN that came too early, with ECONNREFUSED or ECONNRESET. All of it means: once more.
+A listener on the same port does no harm: a SYN that meets one of ours under way belongs to that connection,
+and only others reach the listener. If the listener has accepted a connection, ours to the same address fails
+with EADDRNOTAVAIL; if a NAT answers a SYN that came too early, with ECONNREFUSED or ECONNRESET. In all these
+cases, this side tries again.
 
 Some 70 % of pairs of networks can be punched, nearly all at the first attempt (Trautwein et al. 2025,
 "Challenging Tribal Knowledge", arXiv 2510.27500; for TCP, Ford et al. 2005).
@@ -35,22 +36,22 @@ from duetlink.net.stun.address import Address, read_address
 from duetlink.net.stun.server_url import parse_servers
 from duetlink.net.stun.wire import StreamWire
 
-# shorter than the kernel waits, so that it hears the reason
+# shorter than the kernel's time limit, so that the kernel receives the reason
 CONNECT_TIMEOUT_S = 7.0
-MAPPED_TIMEOUT_S = 1.0  # for STUN servers, before this side says what it knows
+MAPPED_TIMEOUT_S = 1.0  # the wait for STUN servers before this side sends its addresses
 ROUNDS = 3
 ROUND_S = 1.8
 
 MAX_ADDRESSES = 16  # of either side
 
-# within a round, after a connection that failed at once; doubled each time
+# the pause within a round after a connection that failed at once; doubled each time
 _FIRST_PAUSE_S = 0.05
 _MAX_LEAD_S = 1.0
 _RUNG = "punched"
 
 
 async def establish(session: Session) -> Established:
-    """From one side straight to the other."""
+    """Connect directly by TCP."""
     puncher = _Puncher(session)
     wire: TcpConnection | None = None
     try:
@@ -64,11 +65,11 @@ async def establish(session: Session) -> Established:
 
 
 class Punched(Established):
-    """A TCP connection. A path that dies without a word is noticed by who reads it, not here."""
+    """A TCP connection. A silent loss is noticed by the reader of the stream, not here."""
 
     def __init__(self, wire: TcpConnection, mapping: PortMapping | None) -> None:
         self._wire = wire
-        self._mapping = mapping  # the router may end what came by it when it is given back
+        self._mapping = mapping  # kept, since the router may end its connections when the mapping is deleted
         self.description = f"TCP, {_words(wire.local)} to {_words(wire.peer)}"
 
     async def attach(self, protocol: asyncio.Protocol) -> asyncio.Transport:
@@ -99,7 +100,7 @@ class _Puncher:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def connect(self) -> TcpConnection:
-        """The connection on which both sides have settled. Raises PathUnavailable, RemoteProtocolError."""
+        """Return the connection that both sides have chosen. Raises PathUnavailable, RemoteProtocolError."""
         await self._port.listen(self._race.enter)
         tasks = [self._start(self._gather()), self._start(self._listen())]
         if self._configuration.controlling:
@@ -115,7 +116,7 @@ class _Puncher:
                 task.result()
 
     async def close(self, keep: TcpConnection | None) -> None:
-        """Free everything but this connection."""
+        """Free everything except this connection."""
         for task in (*self._tasks, *self._dials):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._dials, return_exceptions=True)
@@ -127,16 +128,16 @@ class _Puncher:
             await self._mapping.close()
 
     def take_mapping(self) -> PortMapping | None:
-        """The port that the router has given; it is the caller's from now on."""
+        """Return the router's port mapping, which the caller owns from here on."""
         mapping, self._mapping = self._mapping, None
         return mapping
 
     def failure(self) -> str:
-        """Why no way was found, for a person."""
+        """Return why no connection was made, as text for a person."""
         if not self._introduced.is_set():
             return "the other side's helper did not answer"
         words = (
-            f"no TCP connection came about ({len(self._own)} addresses here, {len(self._remote)} at the peer)"
+            f"no TCP connection was made ({len(self._own)} addresses here, {len(self._remote)} at the peer)"
         )
         if self._mapped is None:
             return f"{words}; no STUN server answers by TCP here"
@@ -147,13 +148,12 @@ class _Puncher:
         self._tasks.append(task)
         return task
 
-    # -- where the peer can reach this side ------------------------------------------------------------------
+    # -- addresses of this side -------------------------------------------------------------------
 
     async def _gather(self) -> None:
-        """Find out and tell: the peer begins when it has the first message.
+        """Find this side's addresses and send them: the peer begins when it has the first message.
 
-        What STUN servers say may come later, since a lost packet costs a second: it is worth a dial in
-        whatever round it comes.
+        STUN answers may follow later, since a lost packet costs a second: an address is useful in any round.
         """
         asking = self._start(self._ask_mapped())
         await asyncio.wait((asking,), timeout=MAPPED_TIMEOUT_S)
@@ -177,22 +177,22 @@ class _Puncher:
         self._mapped = await ask_mapped(self._port, servers)
 
     async def _map(self) -> None:
-        """Tell of a port of the router, some time later, as of what STUN servers say."""
+        """Request a port mapping, and send its address when it is there."""
         try:
             self._mapping = await map_port(self._port.number)
-        except PathUnavailable:  # so it is without
+        except PathUnavailable:  # continue without it
             return
         await self._gathered.wait()
         self._own.append(self._mapping.address)
         await self._tell(addresses=[self._mapping.address])
 
-    # -- the peer --------------------------------------------------------------------------------------------
+    # -- messages of the peer --------------------------------------------------------------------------------
 
     async def _tell(self, **fields: Any) -> None:
         await self._session.send(json.dumps(fields).encode())
 
     async def _listen(self) -> None:
-        """Take what the peer's helper says. Returns never."""
+        """Process the messages of the peer's helper. Never returns."""
         while True:
             match _read(await self._session.receive()):
                 case {"addresses": [*entries]}:
@@ -212,14 +212,14 @@ class _Puncher:
             if len(self._remote) < MAX_ADDRESSES:
                 self._remote.append(address)
                 self._race.expect(address[0])
-                if self._dials:  # a round is on
+                if self._dials:  # a round is running
                     self._dial(address)
         self._introduced.set()
 
     # -- rounds ----------------------------------------------------------------------------------------------
 
     async def _conduct(self) -> None:
-        """The controlling side: begin rounds together with the other."""
+        """Controlling side: begin rounds at the same time as the other side."""
         loop = asyncio.get_running_loop()
         await self._gathered.wait()
         await self._introduced.wait()
@@ -233,11 +233,11 @@ class _Puncher:
             await asyncio.sleep(min(round_trip_s / 2, _MAX_LEAD_S))
             self._begin_round()
             await asyncio.sleep(ROUND_S)
-        await self._race.deserted()  # while the hello of one is delayed by losses, there is hope
+        await self._race.deserted()  # a connection may still complete its hello, delayed by losses
         raise PathUnavailable(self.failure())
 
     def _begin_round(self) -> None:
-        """Dial all addresses anew: what has not been answered so far was sent too early or too late."""
+        """Dial all addresses again: connections without an answer so far were begun too early or too late."""
         for dial in self._dials:
             dial.cancel()
         self._dials = []
@@ -248,7 +248,7 @@ class _Puncher:
         self._dials.append(asyncio.get_running_loop().create_task(self._keep_dialling(address)))
 
     async def _keep_dialling(self, address: Address) -> None:
-        """Until the address answers or the round is over."""
+        """Dial until the address answers or the round is over."""
         pause_s = _FIRST_PAUSE_S
         while True:
             with contextlib.suppress(OSError):
@@ -262,7 +262,7 @@ def _read(payload: bytes) -> object:
     try:
         return json_.read(payload, object)
     except ValueError:
-        raise RemoteProtocolError("the peer's helper sent something that is no message") from None
+        raise RemoteProtocolError("the peer's helper sent a malformed message") from None
 
 
 def _words(address: Address) -> str:

@@ -1,7 +1,8 @@
-"""Connections that may lead to the peer, and the one of them on which both sides settle.
+"""Connections that may lead to the peer, and the choice of one of them by both sides.
 
-Anybody can connect to a listener. Who does not prove in time to be the peer is dropped; who comes while many
-strangers are waiting displaces the oldest of them, and not those who come from where the peer is expected.
+Any program can connect to a listener. A connection that does not prove in time that it is the peer's is
+dropped. If too many strangers wait, a new one displaces the oldest of them, but never a connection from an
+address at which the peer is expected.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from duetlink.net.carrier.drivers.hello import (
 )
 from duetlink.net.carrier.drivers.wire import TcpConnection
 
-MAX_STRANGERS = 8  # at once
-MAX_EXPECTED = 32  # at once, from addresses at which the peer is expected
+MAX_STRANGERS = 8  # waiting at the same time
+MAX_EXPECTED = 32  # waiting at the same time, from addresses at which the peer is expected
 MAX_ENTRIES = 1000  # of strangers, in one attempt
 
 
 class Race:
-    """Of one attempt. `winner` is done with the wire that won."""
+    """All connections of one attempt. `winner` resolves to the chosen connection."""
 
     def __init__(self, key: bytes, rung: str, *, controlling: bool) -> None:
         self.winner: asyncio.Future[TcpConnection] = asyncio.get_running_loop().create_future()
@@ -32,15 +33,15 @@ class Race:
         self._rung = rung
         self._controlling = controlling
         self._expected_hosts: set[str] = set()
-        self._waiting: dict[asyncio.Task[None], bool] = {}  # in order of entry; whether it was expected
+        self._waiting: dict[asyncio.Task[None], bool] = {}  # oldest first; True if from an expected address
         self._strangers = 0
 
     def expect(self, host: str) -> None:
-        """The peer may come from this address."""
+        """Expect the peer from this address."""
         self._expected_hosts.add(host)
 
     def enter(self, wire: TcpConnection) -> None:
-        """Find out whether this leads to the peer. The wire is the race's."""
+        """Check if this connection leads to the peer. The race owns it from here on."""
         expected = wire.peer[0] in self._expected_hosts
         timeout_s = EXPECTED_TIMEOUT_S if expected else HELLO_TIMEOUT_S
         task = asyncio.ensure_future(self._run(wire, timeout_s))
@@ -54,12 +55,12 @@ class Race:
             self._displace(expected, MAX_EXPECTED if expected else MAX_STRANGERS)
 
     async def deserted(self) -> None:
-        """Wait until none that may be the peer's is left."""
+        """Wait until no connection from an expected address is left."""
         while expected := [task for task, is_expected in self._waiting.items() if is_expected]:
             await asyncio.wait(expected)
 
     async def close(self, keep: TcpConnection | None) -> None:
-        """Drop all but this one."""
+        """Drop all connections except this one."""
         if self.winner.done() and not self.winner.cancelled() and self.winner.result() is not keep:
             self.winner.result().abort()
         self.winner.cancel()
@@ -79,7 +80,7 @@ class Race:
             async with asyncio.timeout(timeout_s):
                 await exchange_proofs(wire, hello)
             if not self._controlling:
-                # the other side needs as long again at most, since its choice may be another
+                # wait once more: the other side may have to finish other connections before it chooses
                 async with asyncio.timeout(timeout_s):
                     hello.check_go(await wire.read(PROOF_BYTES))
             if not self.winner.done():
@@ -88,7 +89,7 @@ class Race:
                     wire.write(hello.go)
 
     def _left(self, task: asyncio.Task[None], wire: TcpConnection) -> None:
-        # a callback: a task that is cancelled before its first step runs none of its own lines
+        # a callback, because a task that is cancelled before its first step runs no `finally`
         del self._waiting[task]
         won = self.winner.done() and not self.winner.cancelled() and self.winner.result() is wire
         if not won:

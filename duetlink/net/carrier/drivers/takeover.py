@@ -1,8 +1,9 @@
-"""The one place that reaches into aioice: it takes the socket over that ICE has found a way for.
+"""The only module that uses internals of aioice: it takes over the socket for which ICE has found a route.
 
-aioice moves one datagram per callback, and through TURN one per task; the tunnel moves batches. So its port
-gets the socket, and hands every STUN message back: aioice goes on answering and asking for consent (RFC 7675)
-and keeps the TURN allocation and its channels alive, and believes that `_Shadow` is the socket.
+aioice handles one datagram per callback, and through TURN one per task; the tunnel handles batches. So the
+tunnel's port gets the socket, and passes every STUN message back to aioice, which continues to answer and
+send consent checks (RFC 7675) and keeps the TURN allocation and its channels alive. aioice uses `_Shadow` in
+place of its socket.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _COMPONENT = 1
 
 
 def check_aioice() -> None:
-    """Raises PathUnavailable where aioice's inside is another than this module knows."""
+    """Raise PathUnavailable if aioice's internals differ from what this module expects."""
     connection = Connection(ice_controlling=True)
     client = turn.TurnClientUdpProtocol(("", 0), "", "", 0, 0)
     known = (
@@ -45,18 +46,18 @@ def check_aioice() -> None:
 
 
 def make_connection(*, controlling: bool) -> Connection:
-    """An ICE connection that agrees with the peer's on one pair, and keeps no data that comes beside STUN."""
+    """Return an ICE connection that agrees with the peer's on one pair, and drops data other than STUN."""
     connection = Connection(ice_controlling=controlling)
-    # Makes aioice nominate one pair, the first that answers (regular nomination, RFC 8445 §8.1.1). Else it
-    # nominates all that it checks, and the two sides may settle on different ones.
+    # Makes aioice nominate only the first pair that answers (regular nomination, RFC 8445 §8.1.1). Otherwise
+    # it nominates all that it checks, and the two sides may choose different ones.
     connection.remote_is_lite = True
-    # what comes beside STUN would be queued without bound
+    # aioice would queue other data without limit
     connection.data_received = lambda data, component: None  # type: ignore[method-assign]
     return connection
 
 
 def add_local(connection: Connection, protocol: ice.StunProtocol) -> None:
-    """Let a relayed candidate take part, whether checks are running or not."""
+    """Add a relayed candidate to the checks, whether they are running or not."""
     connection._protocols.append(protocol)
     for candidate in connection.remote_candidates:
         connection._pair_remote_candidate(candidate)
@@ -64,12 +65,12 @@ def add_local(connection: Connection, protocol: ice.StunProtocol) -> None:
 
 
 def local_protocols(connection: Connection) -> list[ice.StunProtocol]:
-    """One for each host candidate."""
+    """Return one protocol for each host candidate."""
     return list(connection._protocols)
 
 
 class OnlyRelayed(Candidate):
-    """A local candidate that is good for the peer's relayed candidates and no others."""
+    """A local candidate that is paired only with relayed candidates of the peer."""
 
     def __init__(self, like: Candidate) -> None:
         super().__init__(
@@ -81,7 +82,7 @@ class OnlyRelayed(Candidate):
 
 
 class Pair:
-    """The pair of addresses that both sides have settled on."""
+    """The pair of addresses that both sides have nominated."""
 
     def __init__(self, connection: Connection) -> None:
         self._pair = connection._nominated[_COMPONENT]
@@ -95,7 +96,7 @@ class Pair:
         return self._pair.protocol
 
     def take_over(self) -> DatagramPort:
-        """The socket, or its part that leads to the peer, as a port. Once."""
+        """Return the socket, or its channel to the peer, as a port. Call it once."""
         protocol = self._pair.protocol
         if not isinstance(protocol.transport, turn.TurnTransport):
             sock = _take_socket(protocol, self._pair.remote_addr)
@@ -105,18 +106,19 @@ class Pair:
         hand_back = functools.partial(_hand_back, client)
         if isinstance(client, turn.TurnClientUdpProtocol):
             return UdpPort(_take_socket(client), channel=channel, on_other=hand_back)
-        client.transport.pause_reading()  # until the port starts: no frame is to be cut between the two
+        # until the port starts, so that no frame is split between the two readers
+        client.transport.pause_reading()
         port = TurnStreamPort(client.transport, channel, hand_back)
         port.data_received(getattr(client, "buffer", b""))
         return port
 
 
 def _take_socket(protocol: Any, remote: tuple[str, int] | None = None) -> socket.socket:
-    """The socket below `protocol`, which gets a shadow in its place."""
+    """Return the socket of `protocol`, and give it a shadow instead."""
     transport = protocol.transport
     sock: socket.socket = transport.get_extra_info("socket").dup()
     if remote is not None:
-        sock.connect(remote)  # from here on the system drops what strangers send
+        sock.connect(remote)  # from here on the system drops packets from other addresses
     transport.set_protocol(asyncio.DatagramProtocol())
     transport.close()
     protocol.transport = _Shadow(sock.dup(), protocol)
@@ -124,7 +126,7 @@ def _take_socket(protocol: Any, remote: tuple[str, int] | None = None) -> socket
 
 
 class _Shadow(asyncio.DatagramTransport):
-    """Sends what aioice sends, by a socket that somebody else reads."""
+    """Sends aioice's packets through a socket that the tunnel's port reads."""
 
     def __init__(self, sock: socket.socket, protocol: asyncio.DatagramProtocol) -> None:
         super().__init__()
@@ -134,7 +136,7 @@ class _Shadow(asyncio.DatagramTransport):
 
     def sendto(self, data: Any, addr: Any = None) -> None:
         if self._sock.fileno() >= 0 and addr in (None, self._remote):
-            with contextlib.suppress(OSError):  # as good as lost on the way
+            with contextlib.suppress(OSError):  # counts as lost on the way
                 self._sock.send(data)
 
     def is_closing(self) -> bool:
@@ -150,9 +152,9 @@ class _Shadow(asyncio.DatagramTransport):
 
 
 def _hand_back(protocol: Any, data: bytes, source: Any) -> None:
-    """Give aioice what is its own: STUN, or STUN in ChannelData (RFC 7983)."""
+    """Pass aioice its own packets: STUN, or STUN in ChannelData (RFC 7983)."""
     inner = data[CHANNEL_HEADER_BYTES:] if data and 0x40 <= data[0] < 0x80 else data
     if inner and inner[0] < 4:
-        # its parser meets whatever the network sends, and may raise anything
+        # aioice's parser gets untrusted bytes, and may raise any exception
         with contextlib.suppress(Exception):
             protocol.datagram_received(data, source)

@@ -1,4 +1,4 @@
-"""A fresh connection, read in exact pieces until it is known for what it is and a protocol takes it over."""
+"""A new TCP connection, read in exact amounts until it is authenticated and a protocol takes it over."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Self, cast
 
 from duetlink.net.stun.address import Address
 
-# what is held of bytes that nobody has asked for; the system holds the rest back from a stranger
+# bytes that are buffered unread; TCP's flow control stops a stranger from sending more
 CAPACITY_BYTES = 2048
 
 _LINGER_NOT = struct.pack("HH" if sys.platform == "win32" else "ii", 1, 0)  # struct linger: on, 0 s
 
 
 class TcpConnection(asyncio.BufferedProtocol):
-    """TCP. Belongs to its loop; `abort` it unless it was handed over."""
+    """A TCP connection. Belongs to its loop; `abort` it unless it was handed over."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -30,7 +30,7 @@ class TcpConnection(asyncio.BufferedProtocol):
 
     @classmethod
     async def adopt(cls, sock: socket.socket) -> Self:
-        """Upon a connected socket, which is closed where this fails."""
+        """Wrap a connected socket, which is closed if this fails."""
         try:
             _, wire = await asyncio.get_running_loop().create_connection(cls, sock=sock)
         except BaseException:
@@ -39,7 +39,10 @@ class TcpConnection(asyncio.BufferedProtocol):
         return wire
 
     async def read(self, size_bytes: int) -> bytes:
-        """The next so many bytes, at most CAPACITY_BYTES. Raises OSError where they cannot come any more."""
+        """Return exactly `size_bytes`, at most CAPACITY_BYTES.
+
+        Raises OSError if they cannot arrive any more.
+        """
         while self._held_bytes < size_bytes:
             if self._broken is not None:
                 raise self._broken
@@ -48,12 +51,12 @@ class TcpConnection(asyncio.BufferedProtocol):
         return self._take(size_bytes)
 
     def write(self, data: bytes) -> None:
-        """Send, some time; nothing happens where the connection has ended."""
+        """Send without waiting; does nothing if the connection has ended."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     def hand_over(self, protocol: asyncio.Protocol) -> asyncio.Transport:
-        """Put `protocol` in this one's place. It gets what is held, then all that comes."""
+        """Give the connection to `protocol`, which gets the buffered bytes, then all that arrive."""
         assert self._transport is not None
         held = self._take(self._held_bytes)
         self._transport.set_protocol(protocol)
@@ -65,13 +68,14 @@ class TcpConnection(asyncio.BufferedProtocol):
         return self._transport
 
     def abort(self) -> None:
-        """End the connection, now. Again is harmless."""
+        """End the connection now. Safe to call twice."""
         if self._transport is not None:
             self._transport.abort()
 
     def reset(self) -> None:
-        """`abort`, and tell the other side by an RST, so that its end does not linger over what it has not
-        delivered: until that ends, nothing new between the same two addresses comes about.
+        """Abort with a TCP reset, so that the other side's socket does not linger over undelivered bytes.
+
+        While it lingers, no new connection between the same two addresses is possible.
         """
         if self._transport is not None and (sock := self._transport.get_extra_info("socket")) is not None:
             with contextlib.suppress(OSError):  # it is closed already

@@ -1,1 +1,1 @@
-"""The helper process, and the kernel's end of it."""
+"""The helper process, and the object with which a kernel controls it."""

@@ -1,4 +1,4 @@
-"""The helper process as its kernel sees it: started, talked to, ended within a bounded time."""
+"""The helper process as its kernel sees it: started, sent commands, and ended within a bounded time."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from duetlink.errors import PathUnavailable
 from duetlink.net.carrier.configuration import Configuration
 
 _CLOSE_TIMEOUT_S = 2.0
-_KEPT_LINES = 20  # of standard error
+_KEPT_LINES = 20  # last lines of standard error
 _SHOWN_CHARACTERS = 600
 
-_LOSS_SECONDS = 5  # they are told once a second
-_FEW_DATAGRAMS = 50  # of which a share would be chance
+_LOSS_SECONDS = 5  # the helper reports once a second
+_FEW_DATAGRAMS = 50  # with fewer, a loss rate would be chance
 
 
 class Child:
-    """One helper. Methods belong to the loop that started it.
+    """One helper process. Methods belong to the loop that started it.
 
-    `up` is done with the loopback port by which Flight reaches the peer, or raises PathUnavailable; `ended`
-    with the reason, in words, once the process is gone.
+    `up` resolves to the loopback port by which Flight reaches the peer, or raises PathUnavailable. `ended`
+    resolves to the reason, as text, when the process is gone.
     """
 
     def __init__(self, on_signal: Callable[[bytes], None]) -> None:
@@ -39,7 +39,9 @@ class Child:
         self.up: asyncio.Future[int] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
         self.description = ""
-        self._datagrams: deque[tuple[int, int]] = deque(maxlen=_LOSS_SECONDS + 1)  # sent and lost until then
+        self._datagrams: deque[tuple[int, int]] = deque(
+            maxlen=_LOSS_SECONDS + 1
+        )  # datagrams sent and lost, at each report
         self._on_signal = on_signal
         self._process: Process | None = None
         self._why = ""
@@ -48,8 +50,9 @@ class Child:
 
     @property
     def loss(self) -> float | None:
-        """The share of what this side has sent in the last seconds that was lost; None where few was sent, or
-        losses are the system's affair.
+        """The share of datagrams sent in the last seconds that were lost.
+
+        None if few were sent, or if the path is a TCP connection, whose losses only the system knows.
         """
         if not self._datagrams:
             return None
@@ -59,10 +62,12 @@ class Child:
         return min(1.0, (lost - lost_before) / (sent - sent_before))
 
     async def start(self, configuration: Configuration) -> None:
-        """Start the process. Raises PathUnavailable where the system does not let it."""
+        """Start the process. Raises PathUnavailable if the system does not allow it."""
         if not sys.executable:
-            raise PathUnavailable("this interpreter does not know its own program file: no helper can start")
-        # out of the reach of the notebook's Ctrl-C
+            raise PathUnavailable(
+                "this interpreter does not know its own program file (sys.executable), so no helper can start"
+            )
+        # so that Ctrl-C in the notebook does not reach it
         apart: dict[str, Any] = (
             {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
             if sys.platform == "win32"
@@ -71,7 +76,7 @@ class Child:
         try:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-P",  # the notebook's directory may hold files named like modules
+                "-P",  # the notebook's directory may contain files named like modules
                 "-m",
                 "duetlink.net.carrier",
                 stdin=PIPE,
@@ -87,11 +92,11 @@ class Child:
         self._write(configuration.to_json())
 
     def signal(self, payload: bytes) -> None:
-        """Hand over what the peer's helper says."""
+        """Pass a message of the peer's helper to this one."""
         self._write(json.dumps({"signal": base64.b64encode(payload).decode()}))
 
     async def close(self) -> None:
-        """End the process; it is gone when this returns, within a few seconds. Safe to call twice."""
+        """End the process and wait until it is gone, within a few seconds. Safe to call twice."""
         if self._process is None or self._watching is None:
             return
         if self._process.stdin is not None:
@@ -103,7 +108,7 @@ class Child:
             await asyncio.wait((self._watching,))
 
     def _write(self, line: str) -> None:
-        # what is written is bounded by the number and size of signals: nothing waits for room
+        # the number and size of signals are limited, so there is no need to wait for the pipe
         if self._process is not None and self._process.stdin is not None:
             stdin = self._process.stdin
             if not stdin.is_closing():
@@ -116,7 +121,7 @@ class Child:
         async for line in process.stdout:
             try:
                 event = json.loads(line)
-            except ValueError:  # printed by something that a site has added to its interpreter
+            except ValueError:  # printed by code that a site customisation has added
                 self._errors.append(line.decode(errors="replace"))
             else:
                 self._heard(event)
@@ -129,7 +134,7 @@ class Child:
     def _fail(self, why: str) -> None:
         if not self.up.done():
             self.up.set_exception(PathUnavailable(why))
-            self.up.exception()  # it may be that nobody waits for it
+            self.up.exception()  # mark the error as retrieved: there may be no caller that waits for it
 
     async def _collect_errors(self, stderr: asyncio.StreamReader) -> None:
         while data := await stderr.read(4096):
@@ -156,9 +161,9 @@ class Child:
 
 
 def _environment() -> dict[str, str]:
-    """This kernel's environment, in which the helper finds the same duetlink, wherever that is."""
+    """Return this kernel's environment, changed so that the helper imports the same duetlink."""
     environment = dict(os.environ)
-    root = Path(__file__).resolve().parents[4]  # where the package `duetlink` is
+    root = Path(__file__).resolve().parents[4]  # the directory that contains the package `duetlink`
     if root.name not in ("site-packages", "dist-packages"):
         paths = [path for path in (environment.get("PYTHONPATH"), str(root)) if path]
         environment["PYTHONPATH"] = os.pathsep.join(paths)

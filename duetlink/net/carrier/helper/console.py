@@ -1,7 +1,7 @@
-"""The helper's two pipes to its kernel: commands come in, events go out, one JSON object a line.
+"""The helper's two pipes to its kernel: commands in, events out, one JSON object per line.
 
-Each has a thread, since not every system's loop can wait for pipes. A kernel that does not read for a while,
-because it is computing, must not hold up the carrier; and one that is gone must not leave it behind.
+Each pipe has a thread, since not every system's loop can wait for pipes. If the kernel does not read for a
+while, because it is computing, the carrier must not stop; if the kernel is gone, the helper must end.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 _READ_BYTES = 64 * 1024
-_MAX_WAITING = 1000  # events that the kernel has not read
+_MAX_WAITING = 1000  # the most events that wait for the kernel to read them
 _GRACE_S = 3.0
 
 
 class Console:
-    """Talks to the kernel on file descriptors `commands` and `events`."""
+    """Talks to the kernel on the file descriptors `commands` and `events`."""
 
     def __init__(self, commands: int = 0, events: int = 1) -> None:
         self._commands = commands
@@ -32,8 +32,9 @@ class Console:
         self._writer.start()
 
     def read(self, on_line: Callable[[bytes], None], on_end: Callable[[], object]) -> None:
-        """Call `on_line` on the running loop for every line, `on_end` when the kernel has closed its end:
-        unless `close` follows within some seconds, this process is ended.
+        """Call `on_line` on the running loop for every line, and `on_end` when the kernel has closed its end.
+
+        If `close` does not follow within some seconds, this process is ended.
         """
         loop = asyncio.get_running_loop()
         threading.Thread(
@@ -41,12 +42,12 @@ class Console:
         ).start()
 
     def tell(self, **event: Any) -> None:
-        """Send an event; if the kernel does not read, it is dropped."""
+        """Send an event; drop it if the kernel does not read."""
         if self._waiting.qsize() < _MAX_WAITING:
             self._waiting.put(json.dumps(event).encode() + b"\n")
 
     def close(self) -> None:
-        """Send what waits, within a moment."""
+        """Send the waiting events, for at most a second."""
         self._closed.set()
         self._waiting.put(None)
         self._writer.join(1.0)
@@ -62,7 +63,7 @@ class Console:
                     loop.call_soon_threadsafe(on_line, line)
             loop.call_soon_threadsafe(on_end)
         if not self._closed.wait(_GRACE_S):
-            os._exit(1)  # the loop hangs, and nobody is left to see it
+            os._exit(1)  # the loop hangs, and the kernel is gone
 
     def _write(self) -> None:
         with contextlib.suppress(OSError):  # the kernel is gone, which `_read` notices

@@ -1,8 +1,8 @@
-"""The helper process: one attempt at one rung, from its configuration to its end.
+"""The helper process: one attempt at one path, from its configuration to its end.
 
-It is a process of its own since a busy cell of the notebook takes the interpreter away from all else in the
-kernel, for longer than packets can wait. It starts when a rung is tried and ends with it, with a `down` event
-that says why, or when its standard input is closed, which happens when the kernel ends in whatever way.
+It is a separate process because a busy cell of the notebook holds the interpreter's lock for longer than
+packets can wait. It starts when a path is tried. It ends with the path, with a `down` event that gives the
+reason, or when its standard input is closed, which happens whenever the kernel ends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Process:
         self._sent = 0
 
     async def run(self) -> None:
-        """Carry until the way is lost or the kernel wants no more."""
+        """Carry connections until the route is lost or the kernel closes the helper."""
         task = asyncio.current_task()
         assert task is not None
         self._console.read(self._lines.put_nowait, on_end=task.cancel)
@@ -68,7 +68,7 @@ class Process:
                 task.cancel()
 
     async def _carry(self, configuration: Configuration) -> str:
-        """Carry until the way is lost; returns why."""
+        """Carry connections until the route is lost; return the reason."""
         session = Session(configuration, self._send, self._signals.get)
         established = await driver_of(configuration.rung)(session)
         mux = Mux(
@@ -102,7 +102,7 @@ class Process:
             raise PathUnavailable(mux.ended.result())
         if not mux.ready.done():
             raise PathUnavailable(
-                f"the way was found, but nothing came from the peer by it in {_HELLO_TIMEOUT_S:g} s"
+                f"a route was found, but nothing came from the peer by it in {_HELLO_TIMEOUT_S:g} s"
             )
 
     async def _serve(self, established: Established, mux: Mux, transport: asyncio.Transport) -> str:
@@ -113,7 +113,7 @@ class Process:
         )
         try:
             while not mux.ended.done() and not lost.done():
-                # a tunnel's; TCP has none, whose losses the system keeps to itself
+                # only a tunnel has these; the losses of a TCP connection are known to the system only
                 if (datagrams := transport.get_extra_info("datagrams")) is not None:
                     self._console.tell(datagrams=datagrams)
                 await asyncio.wait(
@@ -128,24 +128,27 @@ class Process:
 
 
 def driver_of(rung: str) -> Establish:
-    """The driver of that rung, imported now: a process has one, and starts quickly."""
+    """Return the driver of a path. It is imported only now, so that the process starts quickly."""
     module, name = _DRIVERS[rung]
     driver: Establish = getattr(import_module(f"duetlink.net.carrier.drivers.{module}"), name)
     return driver
 
 
 def main() -> None:
-    """Run until the attempt ends. A defect ends it with a traceback on standard error, read by the kernel."""
+    """Run until the attempt ends.
+
+    An unexpected error ends it with a traceback on standard error, which the kernel reads.
+    """
     console, status = Console(), 0
-    # select() waits to the microsecond, which the pacing of packets needs; epoll waits to the millisecond
+    # select() waits with a precision of microseconds, which pacing needs; epoll's is a millisecond
     runner = asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector()))
     try:
         runner.run(Process(console).run())
-    except asyncio.CancelledError:  # the kernel wants no more
+    except asyncio.CancelledError:  # the kernel has closed the helper
         pass
     except BaseException:
         traceback.print_exc()
         status = 1
     console.close()
-    # at once: a thread that waits for a name server would hold up an orderly end
+    # without the usual exit, which would wait for threads, for example one that waits for a name server
     os._exit(status)

@@ -1,6 +1,6 @@
-"""The frames of a carried stream: a header of nine bytes, and for DATA the bytes themselves.
+"""The frames of the carrier's stream: a header of nine bytes, and for DATA the bytes themselves.
 
-The reader hands the payload on as it comes, in views of what it was fed: nothing is put together.
+The reader passes payloads on as they arrive, as views of its input; it assembles nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _NOTHING = memoryview(b"")
 
 
 class MuxFrameKind(IntEnum):
-    """What a frame says; `number` is its stream, `amount` depends."""
+    """The kind of a frame; `number` is its stream, the meaning of `amount` depends on the kind."""
 
     HELLO = 1  # the first frame of each side; number: MAGIC, amount: the version
     OPEN = 2
-    DATA = 3  # amount: how many bytes follow
-    CREDIT = 4  # amount: how many bytes more may be sent
+    DATA = 3  # amount: bytes that follow
+    CREDIT = 4  # amount: bytes that may be sent in addition
     END = 5
     BEAT = 6  # the sender is alive
 
@@ -36,7 +36,7 @@ VERSION = 1
 
 
 class MuxFrame(NamedTuple):
-    """One frame; of DATA a part, of `amount` bytes."""
+    """One frame; for DATA a part of one, with `amount` bytes."""
 
     kind: MuxFrameKind
     number: int
@@ -45,23 +45,23 @@ class MuxFrame(NamedTuple):
 
 
 def header(kind: MuxFrameKind, number: int = 0, amount: int = 0) -> bytes:
-    """A frame without payload, or the beginning of one with `amount` bytes."""
+    """Return a frame without payload, or the start of one with `amount` bytes."""
     return _HEADER.pack(kind, number, amount)
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames, wherever it was cut before."""
+    """Splits a stream of bytes, given in pieces of any size, into frames."""
 
     def __init__(self) -> None:
         self._header = bytearray()
         self._number = 0
-        self._left = 0  # of the payload at hand
+        self._left = 0  # remaining bytes of the current payload
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[MuxFrame]:
-        """The frames in `data`, whose payloads are views of it.
+        """Yield the frames in `data`; their payloads are views of it.
 
         Raises:
-            RemoteProtocolError: these are no frames; the reader is of no use any more.
+            RemoteProtocolError: the bytes are no frames; the reader cannot be used any more.
         """
         view = memoryview(data)
         while view:
@@ -83,7 +83,7 @@ class FrameReader:
 
 
 def _checked(kind: int, number: int, amount: int) -> MuxFrameKind:
-    """The kind of a frame without payload, if there is such a frame."""
+    """Return the kind of a frame without payload. Raises RemoteProtocolError if there is no such frame."""
     if kind in (MuxFrameKind.HELLO, MuxFrameKind.CREDIT) or (
         kind in (MuxFrameKind.OPEN, MuxFrameKind.END, MuxFrameKind.BEAT) and amount == 0
     ):

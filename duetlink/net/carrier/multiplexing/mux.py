@@ -1,8 +1,8 @@
-"""Several TCP connections over one ordered stream of bytes, whatever carries that.
+"""Several TCP connections over one ordered stream of bytes, over a tunnel or TCP.
 
-Flight dials a loopback listener here; each connection becomes a numbered stream, which the other side joins
-to its own Flight server. Streams take turns of at most 256 KiB. Both sides send a beat every second, so that
-a path that has died without a word is noticed.
+Flight connects to a loopback listener here. Each connection becomes a numbered stream, which the other side
+connects to its own Flight server. Streams take turns of at most 256 KiB. Both sides send a heartbeat every
+second, so that a silent loss of the path is detected.
 """
 
 from __future__ import annotations
@@ -28,23 +28,28 @@ MAX_STREAMS = 16  # half of them opened by each side
 BEAT_INTERVAL_S = 1.0
 SILENCE_LIMIT_S = 6.0
 
-# below, one write of joined bytes is cheaper than two
+# below this, one write of joined bytes is cheaper than two
 _JOIN_BYTES = 16 * 1024
 
-# what may wait in the transport: control frames queue behind it
+# bytes that may wait in the transport; control frames wait behind them
 _HIGH_WATER_BYTES = 1024 * 1024
 
-# beyond it what waits are answers to a peer that asks without reading
+# more than this means that the peer sends requests without reading the answers
 _FLOOD_BYTES = 8 * 1024 * 1024
 
-_MAX_DIALS = 4 * MAX_STREAMS  # the peer may end streams and open others meanwhile
-_MAX_UNOPENED = 16  # local connections from which nothing has come
-_MAX_LINGERING = 16  # ended ones whose local end still reads
+_MAX_DIALS = (
+    4 * MAX_STREAMS
+)  # more than the streams, because the peer may end streams and open others meanwhile
+_MAX_UNOPENED = 16  # local connections that have sent nothing yet
+_MAX_LINGERING = 16  # ended streams whose local end still reads
 _LINGER_S = 10.0
 
 
 class Mux(asyncio.Protocol):
-    """The protocol upon the stream. `ready` is done once the peer's was heard, `ended` gives the reason."""
+    """The protocol of the stream.
+
+    `ready` is done when the peer's mux has answered; `ended` gives the reason.
+    """
 
     def __init__(self, *, controlling: bool, flight_port: int, flight_host: str = "127.0.0.1") -> None:
         loop = asyncio.get_running_loop()
@@ -59,7 +64,7 @@ class Mux(asyncio.Protocol):
         self._lingering: dict[Splice, asyncio.TimerHandle] = {}
         self._turns: deque[Splice] = deque()
         self._writable = True
-        # even numbers are opened by one side, odd ones by the other
+        # one side uses even stream numbers, the other odd ones
         self._parity = 0 if controlling else 1
         self._next_number = self._parity
         self._next_theirs = 1 - self._parity
@@ -68,11 +73,11 @@ class Mux(asyncio.Protocol):
         self._heard_s = loop.time()
 
     def accept(self) -> Splice:
-        """The protocol for a connection to the loopback listener."""
+        """Return the protocol for a connection to the loopback listener."""
         return Splice(self)
 
     def close(self, why: str) -> None:
-        """End the stream and everything on it, now. Safe to call twice."""
+        """End the stream and all connections on it, now. Safe to call twice."""
         if self.ended.done():
             return
         self.ended.set_result(why)
@@ -121,15 +126,15 @@ class Mux(asyncio.Protocol):
         self._writable = True
         self._take_turns()
 
-    # -- what the local ends do ------------------------------------------------------------------------------
+    # -- events of the local connections ---------------------------------------------------------------------
 
     def local_made(self, splice: Splice) -> None:
-        """Somebody has dialled the listener: any program of this machine can."""
+        """Note a new local connection; any program of this machine can make one."""
         if self.ended.done():
             splice.abort()
             return
         self._unopened[splice] = None
-        if len(self._unopened) > _MAX_UNOPENED:  # a TLS client speaks at once, so the oldest is none
+        if len(self._unopened) > _MAX_UNOPENED:  # a TLS client sends at once, so the oldest is not one
             oldest = next(iter(self._unopened))
             del self._unopened[oldest]
             oldest.abort()
@@ -161,7 +166,7 @@ class Mux(asyncio.Protocol):
             self._write(header(MuxFrameKind.CREDIT, splice.number, amount_bytes))
 
     def _open(self, splice: Splice) -> bool:
-        """Give a local connection its number; False where there are too many."""
+        """Give a local connection its stream number; return False if there are too many."""
         self._unopened.pop(splice, None)
         if sum(number % 2 == self._parity for number in self._streams) >= MAX_STREAMS // 2:
             return False
@@ -172,7 +177,7 @@ class Mux(asyncio.Protocol):
         return True
 
     def _end(self, splice: Splice) -> None:
-        """Nothing more comes from the local end of this stream."""
+        """End a stream whose local connection has closed."""
         if splice.number is not None and self._streams.pop(splice.number, None) is not None:
             self._write(header(MuxFrameKind.END, splice.number))
 
@@ -184,11 +189,11 @@ class Mux(asyncio.Protocol):
             self._turns.append(splice)
 
     def _take_turns(self) -> None:
-        """Send a piece of each stream that has one, over and over, as long as the transport takes it."""
+        """Send one piece of each waiting stream in turn, while the transport accepts it."""
         while self._writable and self._turns:
             splice = self._turns.popleft()
             splice.queued = False
-            if not splice.chunk:  # the peer has ended it meanwhile
+            if not splice.chunk:  # the peer has ended the stream meanwhile
                 continue
             self._send_chunk(splice)
             if splice.chunk:
@@ -245,9 +250,9 @@ class Mux(asyncio.Protocol):
             raise RemoteProtocolError("the peer's side of this path began twice")
 
     def _stream(self, number: int) -> Splice | None:
-        """The stream of that number; None where it has ended here while the frame was on its way."""
+        """Return the stream of that number; None if it ended here while the frame was under way."""
         if number >= (self._next_number if number % 2 == self._parity else self._next_theirs):
-            raise RemoteProtocolError(f"the peer speaks of stream {number}, which was never opened")
+            raise RemoteProtocolError(f"the peer sent a frame of stream {number}, which was never opened")
         return self._streams.get(number)
 
     def _opened(self, number: int) -> None:
@@ -265,20 +270,20 @@ class Mux(asyncio.Protocol):
         dial.add_done_callback(self._dials.discard)
 
     async def _dial(self, splice: Splice) -> None:
-        """Join a stream that the peer opened to this side's Flight server."""
+        """Connect a stream that the peer opened to this side's Flight server."""
         try:
             await self._loop.create_connection(lambda: splice, self._flight_host, self._flight_port)
         except OSError:
             self.local_lost(splice)
 
     def _linger(self, splice: Splice) -> None:
-        """The peer has ended it; its local end may still read what came before, for a while."""
+        """Let the local end of a stream that the peer has ended read the remaining bytes, for a while."""
         splice.finish()
         self._lingering[splice] = self._loop.call_later(_LINGER_S, splice.abort)
         if len(self._lingering) > _MAX_LINGERING:
             next(iter(self._lingering)).abort()
 
-    # -- whether the peer is there ---------------------------------------------------------------------------
+    # -- heartbeat ----------------------------------------------------------------------------
 
     def _beat_once(self) -> None:
         silence_s = self._loop.time() - self._heard_s

@@ -1,8 +1,8 @@
-"""One TCP connection on loopback, joined to one stream of the mux: the credit of both directions.
+"""One TCP connection on loopback, joined to one stream of the mux, with the credit of both directions.
 
-Theory. A side sends no more on a stream than the other has granted, and grants again what its local end has
-taken (RFC 9113 §5.2): one end that does not read holds up its own stream and no other. The window is what
-1 Gbit/s moves in 128 ms.
+A side sends no more on a stream than the other has granted, and grants again what its local end has taken
+(RFC 9113 §5.2): an end that does not read holds up its own stream and no other. The window is what 1 Gbit/s
+moves in 128 ms.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOTHING = memoryview(b"")
 
 
 class MuxStreams(Protocol):
-    """What a splice tells of its local end. The mux takes it."""
+    """Callbacks of a splice for events of its local connection; the mux implements them."""
 
     def local_made(self, splice: Splice) -> None: ...
 
@@ -29,25 +29,25 @@ class MuxStreams(Protocol):
     def local_lost(self, splice: Splice) -> None: ...
 
     def grant(self, splice: Splice, amount_bytes: int) -> None:
-        """The local end has taken `amount_bytes`: the peer may send as many more."""
+        """Allow the peer to send `amount_bytes` more, which the local end has taken."""
 
 
 class Splice(asyncio.Protocol):
-    """The protocol of the local end. `number` is None while nothing has come from it."""
+    """The protocol of the local connection. `number` is None until it has sent something."""
 
     def __init__(self, mux: MuxStreams, number: int | None = None) -> None:
         self._mux = mux
         self._transport: asyncio.Transport | None = None
         self.number = number
-        # to the peer: read here and not sent yet; no more is read meanwhile
+        # read from the local end and not sent yet; no more is read meanwhile
         self.chunk = _NOTHING
         self.credit_bytes = WINDOW_BYTES
-        self.queued = False  # it has its turn among the streams that can send
-        self.finished = False  # the local end has closed; what is left of it is sent first
+        self.queued = False  # it is in the mux's queue of streams that can send
+        self.finished = False  # the local end has closed; its remaining bytes are sent first
         # from the peer
         self._allowed_bytes = WINDOW_BYTES
         self._owed_bytes = 0
-        self._early: deque[bytes] = deque()  # what came before the local end was connected
+        self._early: deque[bytes] = deque()  # bytes that arrived before the local end was connected
         self._full = False
         self._ending = False
 
@@ -81,17 +81,20 @@ class Splice(asyncio.Protocol):
     # -- for the mux -----------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Read no more until what was read is sent."""
+        """Stop reading until what was read is sent."""
         if self._transport is not None:
             self._transport.pause_reading()
 
     def go_on(self) -> None:
-        """Read on."""
+        """Read again."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def take(self, payload: memoryview) -> None:
-        """The peer has sent this. Raises LimitExceeded if it had no credit for it."""
+        """Write bytes from the peer to the local end.
+
+        Raises LimitExceeded if the peer had no credit for them.
+        """
         self._allowed_bytes -= len(payload)
         if self._allowed_bytes < 0:
             raise LimitExceeded(f"the peer sent over {WINDOW_BYTES} bytes without credit for them")
@@ -103,13 +106,13 @@ class Splice(asyncio.Protocol):
             self._grant()
 
     def add_credit(self, amount_bytes: int) -> None:
-        """The peer takes that much more. Raises RemoteProtocolError if that is beyond the window."""
+        """Add credit from the peer. Raises RemoteProtocolError if that exceeds the window."""
         self.credit_bytes += amount_bytes
         if self.credit_bytes > WINDOW_BYTES:
             raise RemoteProtocolError(f"the peer granted {self.credit_bytes} bytes, over {WINDOW_BYTES}")
 
     def finish(self) -> None:
-        """The peer has ended the stream: let the local end have what came before, then close it."""
+        """Close the local end after the remaining bytes, because the peer has ended the stream."""
         self._ending = True
         self.chunk = _NOTHING
         if self._transport is not None:
