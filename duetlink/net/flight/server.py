@@ -181,7 +181,7 @@ _services: weakref.WeakSet[_Service] = weakref.WeakSet()
 
 
 def _leave_to_the_parent() -> None:
-    """In a forked child: remove pyarrow's finalizers.
+    """Remove pyarrow's finalizers in a forked child.
 
     At exit they would wait for threads of gRPC that the child does not have.
     """

@@ -36,7 +36,7 @@ class Feed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What one ticket admits to."""
+    """The right that one ticket gives: to fetch the ordered parts of a body until it expires."""
 
     transfer_id: bytes
     outgoing: Outgoing

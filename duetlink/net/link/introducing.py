@@ -27,7 +27,7 @@ _BYE_TIMEOUT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PeerFacts:
-    """What the introduction established about the peer."""
+    """The facts about the peer that the introduction established."""
 
     peer_name: str
     peer_certificate_pem: bytes

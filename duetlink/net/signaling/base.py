@@ -1,4 +1,4 @@
-"""The contract: a mailbox carries opaque bytes between exactly two sides that may not be online together."""
+"""The contract of a mailbox: it carries opaque bytes between two sides that may not be online together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, Self
 MAX_MESSAGE_BYTES = 64 * 1024
 
 Mood = Literal["happy", "wrong-code", "lonely", "errory"]
-"""Why a side leaves: paired; the other did not know the words; nobody came; anything else."""
+"""Why a side leaves: it is paired; the other side did not know the words; no one came; any other reason."""
 
 
 class Role(enum.StrEnum):
@@ -27,34 +27,35 @@ class Role(enum.StrEnum):
 class Mailbox(ABC):
     """One side's end of a mailbox.
 
-    Messages arrive whole, once and in the order sent, and those sent before the other side came wait for it.
-    Nothing here is secret or authentic: whoever runs the mailbox can read, alter and drop messages. One task
-    at a time may send and one may receive. `duetlink.testing.signaling.MailboxContract` tests this contract.
+    Messages arrive whole, once and in the order sent; those sent before the other side has come wait for it.
+    Nothing here is secret or authentic: the operator of the mailbox can read, alter and drop messages. One
+    task at a time may send, and one may receive. `duetlink.testing.signaling.MailboxContract` tests this
+    contract.
     """
 
     @abstractmethod
     async def send(self, message: bytes) -> None:
-        """Hand one message over; returning does not mean that it has arrived.
+        """Send one message. When this returns, it may not have arrived yet.
 
-        Raises SignalingRefused above `MAX_MESSAGE_BYTES` or another limit of the mailbox, LinkClosed after
-        `close`, and what `receive` raises once the mailbox has ended (or drops the message then).
+        Raises SignalingRefused above `MAX_MESSAGE_BYTES` or another limit of the mailbox, and LinkClosed
+        after `close`. Once the mailbox has ended, it raises what `receive` raises, or drops the message.
         """
 
     @abstractmethod
     async def receive(self) -> bytes:
-        """The next message; waits for it. Cancelling loses no message.
+        """Wait for the next message and return it. Cancelling loses no message.
 
-        Every message sent before the end is returned first; then each call raises how it ended: LinkClosed
-        (the other side or this one closed), WrongCode (the other side closed with mood "wrong-code"),
+        Messages sent before the end are returned first. Then each call raises how the mailbox ended:
+        LinkClosed (either side closed), WrongCode (the other side closed with mood "wrong-code"),
         PairingTimeout (the mailbox expired), SignalingUnavailable (the server went away) or SignalingRefused.
         """
 
     @abstractmethod
     async def close(self, mood: Mood = "happy") -> None:
-        """Leave and free everything, in bounded time; a second call does nothing. Never raises DuetError.
+        """Leave and free everything, in bounded time. A second call does nothing. Never raises DuetError.
 
-        The other side still receives what was sent, then learns of the mood. A waiting `receive` of this side
-        raises LinkClosed.
+        The other side still receives what was sent, then the mood. A waiting `receive` of this side raises
+        LinkClosed.
         """
 
     async def __aenter__(self) -> Self:

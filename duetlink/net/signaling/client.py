@@ -1,7 +1,7 @@
-"""A mailbox on a mailbox server, over one WebSocket connection.
+"""A mailbox on a signaling server, over one WebSocket connection.
 
-The server is hostile. Redirects are refused: it must not choose which addresses of its clients' networks are
-dialled. All that it sends is counted, down to empty fragments and pings, which make no message.
+The server is not trusted. Redirects are refused: it must not choose which addresses in its clients' networks
+are dialled. All bytes that it sends are counted, including empty fragments and pings, which form no message.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from duetlink.net.signaling.frames import (
 
 CONNECT_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 2.0
-_MAX_WAITING = 256  # messages that a hostile server can make this side hold
-# Our own servers relay 1 MiB in the life of a mailbox; headers, pings and TLS are small beside it.
+_MAX_WAITING = 256  # the most messages that a hostile server can make this side store
+# Our own servers relay at most 1 MiB per mailbox; headers, pings and TLS add little to that.
 MAX_RECEIVED_BYTES = 2 * 1024 * 1024
 
 
 class WebSocketMailbox(Mailbox):
-    """Made by `claim`, `join` and `meet`. Its reader takes frames as they come, which also answers pings."""
+    """Made by `claim`, `join` and `meet`. A reader task receives all frames, which also answers pings."""
 
     def __init__(self, url: str) -> None:
         self.url = url  # the server's address
@@ -57,15 +57,15 @@ class WebSocketMailbox(Mailbox):
         self._inbox: asyncio.Queue[bytes | DuetError] = asyncio.Queue()
         self._ended: DuetError | None = None
         self._closed = False
-        self.hall = b""  # of a mailbox in a hall, at its owner: opens more of them
+        self.hall = b""  # on the owner's side of a mailbox in a hall: the key that opens more of them
 
     @classmethod
     async def claim(
         cls, url: str, lifetime_s: float = 0, ssl_context: ssl.SSLContext | None = None
     ) -> tuple[Self, int]:
-        """Open a mailbox as its owner; returns it with its nameplate. `lifetime_s` 0: the server's longest.
+        """Open a mailbox as its owner; return it and its nameplate. `lifetime_s` 0: the server's longest.
 
-        Raises SignalingUnavailable if no server answers at `url` within 5 s, SignalingRefused on a limit.
+        Raises SignalingUnavailable if no server answers at `url` within 5 s, SignalingRefused at a limit.
         """
         claim = pb.Claim(lifetime_s=min(max(0, round(lifetime_s)), 2**32 - 1))
         return await cls._claim(url, claim, ssl_context)
@@ -74,9 +74,9 @@ class WebSocketMailbox(Mailbox):
     async def claim_seats(
         cls, url: str, seats: int, lifetime_s: float = 0, ssl_context: ssl.SSLContext | None = None
     ) -> tuple[list[Self], int]:
-        """Open `seats` mailboxes under one nameplate as their owner; each is joined once, by another joiner.
+        """Open `seats` mailboxes under one nameplate as their owner; each can be joined once.
 
-        Returns them with the nameplate; raises what `claim` does, and leaves nothing open then.
+        Returns them and the nameplate. Raises what `claim` does, and then leaves none open.
         """
         first = pb.Claim(lifetime_s=min(max(0, round(lifetime_s)), 2**32 - 1), seats=seats)
         mailbox, nameplate = await cls._claim(url, first, ssl_context)
@@ -94,7 +94,7 @@ class WebSocketMailbox(Mailbox):
     async def claim_seat(cls, url: str, hall: bytes, ssl_context: ssl.SSLContext | None = None) -> Self:
         """Open one more mailbox of the hall with this key, as its owner.
 
-        Raises what `claim` does, and UnknownCode where there is no such hall any more.
+        Raises what `claim` does, and UnknownCode if there is no such hall any more.
         """
         mailbox, _ = await cls._claim(url, pb.Claim(hall=hall), ssl_context)
         return mailbox
@@ -120,7 +120,7 @@ class WebSocketMailbox(Mailbox):
     async def meet(
         cls, url: str, place: bytes, role: Role, ssl_context: ssl.SSLContext | None = None
     ) -> Self:
-        """Sit down at `place` (32 bytes), where the other side is or may come. Raises what `claim` does."""
+        """Wait at the meeting place `place` (32 bytes) for the other side. Raises what `claim` does."""
         meet = pb.Meet(place=place, owner=role is Role.OWNER)
         return await cls._join(url, pb.ClientFrame(meet=meet), ssl_context)
 
@@ -137,7 +137,7 @@ class WebSocketMailbox(Mailbox):
         if self._closed or self._ws is None:
             raise LinkClosed(CLOSED_HERE)
         check_size(message)
-        # once the connection is gone, what has arrived is still to be received, then how it ended
+        # after the connection is lost, `receive` still returns what has arrived, then raises how it ended
         with contextlib.suppress(ConnectionError):
             await self._ws.send_bytes(pb.ClientFrame(message=message).SerializeToString())
 
@@ -175,7 +175,7 @@ class WebSocketMailbox(Mailbox):
                 await self._session.close()
 
     async def _open(self, first: pb.ClientFrame, ssl_context: ssl.SSLContext | None) -> pb.ServerFrame:
-        """Connect and send the first frame; returns the answer. Leaves nothing open if it raises."""
+        """Connect, send the first frame and return the answer. Leaves nothing open if it raises."""
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 self._session = self._new_session()
@@ -202,14 +202,14 @@ class WebSocketMailbox(Mailbox):
     def _new_session(self) -> aiohttp.ClientSession:
         async def redirected(*event: object) -> None:
             raise SignalingUnavailable(
-                f"{self.url} wants this side to go elsewhere, and redirects are not followed; "
+                f"{self.url} redirects to another address, and redirects are not followed; "
                 "if that is your server, set its new address"
             )
 
         tracing = aiohttp.TraceConfig()
-        tracing.on_request_redirect.append(redirected)  # asked before one is followed
+        tracing.on_request_redirect.append(redirected)  # called before a redirect is followed
         connector = aiohttp.TCPConnector()
-        # aiohttp bounds a message and not the number of its fragments: what comes is counted below it
+        # aiohttp limits the size of a message but not the number of its fragments: count all bytes below it
         connector._factory = functools.partial(_Counted, asyncio.get_running_loop())  # type: ignore[assignment]
         return aiohttp.ClientSession(connector=connector, trace_configs=[tracing])
 
@@ -217,13 +217,13 @@ class WebSocketMailbox(Mailbox):
         while True:
             try:
                 frame = await self._next(ws)
-            except Exception as error:  # whatever breaks the connection must end a waiting receive
+            except Exception as error:  # any error of the connection must end a waiting receive
                 frame = self._unreachable(error)
             if isinstance(frame, pb.ServerFrame) and not frame.HasField("message"):
                 frame = RemoteProtocolError(f"the signaling server {self.url} sent a frame out of turn")
             if self._inbox.qsize() >= _MAX_WAITING:
                 frame = SignalingRefused(
-                    f"{self.url} sent more than {_MAX_WAITING} messages that nobody received"
+                    f"{self.url} sent more than {_MAX_WAITING} messages that were not received yet"
                 )
             if isinstance(frame, DuetError):
                 self._inbox.put_nowait(frame)
@@ -232,7 +232,7 @@ class WebSocketMailbox(Mailbox):
             self._inbox.put_nowait(frame.message)
 
     async def _next(self, ws: aiohttp.ClientWebSocketResponse) -> pb.ServerFrame | DuetError:
-        """The server's next frame, or the error that says how the mailbox ended."""
+        """Return the server's next frame, or the error that says how the mailbox ended."""
         message = await ws.receive()
         if message.type is aiohttp.WSMsgType.TEXT:
             return self._no_server()
@@ -292,7 +292,7 @@ class WebSocketMailbox(Mailbox):
 
 
 class _Counted(ResponseHandler):
-    """aiohttp's side of a connection, which ends with an error above `MAX_RECEIVED_BYTES`."""
+    """aiohttp's protocol of a connection, which aborts it above `MAX_RECEIVED_BYTES`."""
 
     _received_bytes = 0
 
@@ -305,7 +305,7 @@ class _Counted(ResponseHandler):
 
 
 def endpoint(url: str) -> str:
-    """The URL to connect to for a server's address: `/v1` is added where it is missing."""
+    """Return the URL to connect to: a server's address, with `/v1` appended if it is missing."""
     return url if url.rstrip("/").endswith(PATH) else url.rstrip("/") + PATH
 
 

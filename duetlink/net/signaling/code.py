@@ -1,8 +1,8 @@
-"""The session code: what the owner tells the scientist, such as `7-crossover-clockwork`.
+"""The session code that the owner gives to the scientist, such as `7-crossover-clockwork`.
 
-The number (nameplate) finds the mailbox and is public; the two words are the password of the key exchange,
-65,536 possibilities of which an attacker may try one. `@host:port` may follow, where a code must also say
-which server to meet at.
+The number (nameplate) finds the mailbox and is public. The two words are the password of the key exchange:
+65,536 possibilities, of which an attacker can try one. `@host:port` follows if the code must also name the
+server.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HOST_PORT = re.compile(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SessionCode:
-    """Nameplate, words and, where the code carries it, the server (`host:port` or a ws:// or wss:// URL)."""
+    """Nameplate, words and, if the code names one, the server (`host:port` or a ws:// or wss:// URL)."""
 
     nameplate: int
     words: tuple[str, ...] = field(repr=False)
@@ -55,12 +55,15 @@ class SessionCode:
 
     @classmethod
     def generate(cls, nameplate: int, server: str | None = None) -> SessionCode:
-        """A code with fresh random words for a nameplate that the mailbox server gave out."""
+        """Return a code with new random words for a nameplate that the signaling server has assigned."""
         return cls(nameplate, tuple(secrets.choice(words) for words in _LISTS), server)
 
     @classmethod
     def parse(cls, text: str) -> SessionCode:
-        """Read a code as people type it: any case, spaces for dashes. Raises MalformedCode."""
+        """Parse a code as people type it: in any case, with spaces instead of dashes.
+
+        Raises MalformedCode.
+        """
         if not isinstance(text, str) or not text.strip():
             raise MalformedCode(f"the session code is empty; {_LOOKS}")
         if len(text) > _MAX_TEXT:
@@ -73,7 +76,7 @@ class SessionCode:
 
     @property
     def url(self) -> str | None:
-        """The server that the code carries as a WebSocket URL, None if it carries none."""
+        """The server in the code as a WebSocket URL; None if the code names none."""
         if self.server is None or "://" in self.server:
             return self.server
         return f"ws://{self.server}"
@@ -87,7 +90,7 @@ class SessionCode:
 
 
 def check_server(server: str) -> None:
-    """Raises MalformedCode unless this is host:port or a plain ws:// or wss:// URL."""
+    """Raise MalformedCode unless this is host:port or a plain ws:// or wss:// URL."""
     problem = _url_problem(server) if "://" in server else _host_problem(server)
     if problem:
         raise MalformedCode(f"the server {server[:64]!r} in the code {problem}; {_LOOKS}")

@@ -1,7 +1,7 @@
-"""Which signaling server to use: the one of the settings, or a live one of the same user on this machine.
+"""Finds the signaling server to use: that of the settings, or a running one of the same user on this machine.
 
-A running embedded server announces itself by a file in Jupyter's runtime directory, which only its user can
-read. Files whose server is gone are deleted by whoever finds them.
+An embedded server announces itself by a file in Jupyter's runtime directory, which only its user can read.
+Files whose server is gone are deleted by the next reader.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """What an announcement says."""
+    """The content of an announcement."""
 
     url: str
     in_code: str | None
@@ -49,14 +49,14 @@ class _Told(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SignalingServer:
-    """Where to connect from here (`url`), and what a code carries for a peer elsewhere (`in_code`)."""
+    """Its address for this side (`url`), and the address that a code carries for the peer (`in_code`)."""
 
     url: str
     in_code: str | None = None
 
     @classmethod
     def at(cls, address: str) -> SignalingServer:
-        """From `host:port` or a ws:// or wss:// URL; raises SettingError."""
+        """Parse `host:port` or a ws:// or wss:// URL. Raises SettingError."""
         try:
             check_server(address)
         except MalformedCode as error:
@@ -68,10 +68,10 @@ class SignalingServer:
 
 
 def configured(settings: Settings) -> SignalingServer | None:
-    """The server that the settings name; None if they name none, and the owner's kernel is to have its own.
+    """Return the server that the settings name; None if the owner's kernel should run its own.
 
-    An owner does not use the server of another kernel: that one ends with its own duets, and the code that
-    names it would lead nowhere. "paste" names no server and is the caller's to handle: it raises
+    An owner does not use the server of another kernel: that one ends with its own duets, and a code that
+    names it would then be useless. "paste" names no server; the caller handles it, and here it raises
     LocalProtocolError.
     """
     if settings.signaling == "paste":
@@ -80,7 +80,10 @@ def configured(settings: Settings) -> SignalingServer | None:
 
 
 async def live_servers(directory: Path | None = None) -> list[SignalingServer]:
-    """The servers announced on this machine that answer, oldest first; deletes announcements of dead ones."""
+    """Return the announced servers of this machine that answer, oldest first.
+
+    Deletes announcements of dead ones.
+    """
     announced = _read_announcements(directory or runtime_directory())
     states = await asyncio.gather(*(_probe(entry) for _, entry in announced))
     for (path, _), state in zip(announced, states, strict=True):
@@ -91,7 +94,7 @@ async def live_servers(directory: Path | None = None) -> list[SignalingServer]:
 
 
 def announce(server: SignalingServer, directory: Path | None = None) -> Announcement:
-    """Write this process's announcement, readable by this user only. Raises OSError if it cannot."""
+    """Write this process's announcement, readable by this user only. Raises OSError."""
     directory = directory or runtime_directory()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / f"duetlink-signaling-{os.getpid()}.json"
@@ -103,12 +106,12 @@ def announce(server: SignalingServer, directory: Path | None = None) -> Announce
     descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(content)
-    written.replace(path)  # readers see the whole file or none
+    written.replace(path)  # atomic: readers see the whole file or none
     return Announcement(path, content)
 
 
 class Announcement:
-    """The file of one announcement; `remove` it, or leave the `with` block, when the server stops."""
+    """The file of one announcement. Call `remove`, or leave the `with` block, when the server stops."""
 
     def __init__(self, path: Path, content: str) -> None:
         self.path = path
@@ -116,7 +119,7 @@ class Announcement:
         self._pid = os.getpid()
 
     def remove(self) -> None:
-        """Delete the file if it is still this one. Again is harmless; a forked child does nothing."""
+        """Delete the file if it is still this one. Safe to call twice; does nothing in a forked child."""
         with contextlib.suppress(OSError):
             if os.getpid() == self._pid and self.path.read_text(encoding="utf-8") == self._content:
                 self.path.unlink()
@@ -131,14 +134,14 @@ class Announcement:
 
 
 def runtime_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """Jupyter's runtime directory of this user; it need not exist."""
+    """Return Jupyter's runtime directory of this user. It need not exist."""
     environment = os.environ if environment is None else environment
     if directory := environment.get("JUPYTER_RUNTIME_DIR"):
         return Path(directory)
     try:
         from jupyter_core.paths import jupyter_runtime_dir
     except ImportError:
-        # where Jupyter has it; `user_runtime_dir` is another place, and complains without XDG_RUNTIME_DIR
+        # Jupyter's choice; `user_runtime_dir` is another directory, and warns without XDG_RUNTIME_DIR
         return Path(platformdirs.user_data_dir("jupyter", appauthor=False), "runtime")
     return Path(jupyter_runtime_dir())
 
@@ -150,12 +153,12 @@ def _read_announcements(directory: Path) -> list[tuple[Path, _Told]]:
             entry = _read_announcement(path)
             if entry is not None:
                 found.append((path.stat().st_mtime_ns, path, entry))
-    # oldest first, so that everybody on the machine tries them in the same order
+    # oldest first, so that all processes of the machine try them in the same order
     return [(path, entry) for _, path, entry in sorted(found, key=lambda item: item[:2])]
 
 
 def _read_announcement(path: Path) -> _Told | None:
-    """None for what is not an announcement of this user on this machine; such files are left alone."""
+    """Return the announcement; None if it is not one of this user on this machine. Such files are kept."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     try:
         status = os.fstat(descriptor)
@@ -179,7 +182,7 @@ def _read_announcement(path: Path) -> _Told | None:
 
 
 async def _probe(entry: _Told) -> str:
-    """ "live", "dead", or "unclear", which is neither used nor deleted."""
+    """Return "live", "dead", or "unclear". An unclear server is neither used nor deleted."""
     if not _process_exists(entry.pid):
         return "dead"
     parts = urlsplit(entry.url)
@@ -196,7 +199,7 @@ async def _probe(entry: _Told) -> str:
 
 def _process_exists(pid: int) -> bool:
     if sys.platform == "win32":
-        return True  # os.kill(pid, 0) is no question there: it ends processes
+        return True  # on Windows, os.kill(pid, 0) would end the process
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""A mailbox server inside the owner's own process, for when no other is to be had."""
+"""A signaling server inside the owner's own process, for when no other is available."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duetlink.net.signaling.discovery import Announcement, SignalingServer, anno
 from duetlink.net.signaling.limits import Limits
 from duetlink.net.signaling.server import MailboxServer
 
-# It lives beside a person's work in one process, whose descriptors it must not use up.
+# Low, because it shares the process, and its descriptors, with the user's work.
 LIMITS = Limits(mailboxes=200, connections=400)
 
 _log = logging.getLogger(__name__)
@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 class EmbeddedServer:
     """A `MailboxServer` that announces itself in the runtime directory.
 
-    It listens at one address of this machine, by default at all of IPv4, and at any free port unless it is
-    told which.
+    It listens on one address of this machine, by default all of IPv4, and on any free port unless `ports` is
+    given.
     """
 
     def __init__(
@@ -36,19 +36,19 @@ class EmbeddedServer:
         listen: str | None = None,
         ports: range | None = None,
     ) -> None:
-        """`ports`: those that it may take, the first free one; None: any."""
+        """`ports`: uses the first free one of these; None: any."""
         self._server = MailboxServer(limits or LIMITS)
         self._listen = listen or "0.0.0.0"
         self._ports = ports
         self._directory = directory
         self._announcement: Announcement | None = None
         self.host_for_peers: str | None = None
-        """this machine's address for peers elsewhere, None if only this machine can connect"""
+        """this machine's address for peers on other machines; None if only this machine can connect"""
         self.port = 0
 
     @property
     def address(self) -> SignalingServer:
-        """Where this process connects, and what its codes carry: they name this server and no other."""
+        """The URL for this process, and the address that its codes carry."""
         everywhere = ipaddress.ip_address(self._listen).is_unspecified
         here = "127.0.0.1" if everywhere else self._listen
         in_code = f"{_in_url(self.host_for_peers or here)}:{self.port}"
@@ -58,8 +58,8 @@ class EmbeddedServer:
         """Listen and announce.
 
         Raises:
-            SignalingUnavailable: neither all addresses nor the loopback can be listened on, or the one that
-                was asked for cannot.
+            SignalingUnavailable: it can listen neither on all addresses nor on the loopback, or not on the
+                given one.
             PortUnavailable: none of the ports is free.
         """
         try:
@@ -83,17 +83,17 @@ class EmbeddedServer:
         if self._ports is None:
             return (await self._server.start(self._listen, 0))[1]
         for port in free_ports(self._listen, self._ports, "signaling_port"):
-            with contextlib.suppress(SignalingUnavailable):  # taken meanwhile
+            with contextlib.suppress(SignalingUnavailable):  # another process has just taken it
                 return (await self._renewed().start(self._listen, port))[1]
         raise AssertionError("free_ports ends with an error")
 
     def _renewed(self) -> MailboxServer:
-        """Another server, since each can be started once."""
+        """Replace the server, since one can be started only once."""
         self._server = MailboxServer(self._server.limits)
         return self._server
 
     async def stop(self) -> None:
-        """Stop serving and withdraw the announcement. Again is harmless."""
+        """Stop serving and remove the announcement. Safe to call twice."""
         if self._announcement is not None:
             self._announcement.remove()
             open_here.discard_last(self._announcement.remove)
@@ -106,7 +106,10 @@ def _in_url(host: str) -> str:
 
 
 def outward_address() -> str | None:
-    """The IPv4 address that this machine sends from to elsewhere, None without a route. Sends nothing."""
+    """Return the IPv4 address from which this machine sends to others; None without a route.
+
+    Sends nothing.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(

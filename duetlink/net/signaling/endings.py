@@ -1,4 +1,4 @@
-"""How a mailbox ended, as the error that `Mailbox.receive` raises: one text for every kind of mailbox."""
+"""The errors with which `Mailbox.receive` says how a mailbox ended: one text for all kinds of mailboxes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ CLOSED_HERE = "this side has closed the mailbox"
 
 
 class OtherSideDone(LinkClosed):
-    """The other side has all that it needs, and has left."""
+    """The other side has everything that it needs, and has left."""
 
 
 def other_side_left(mood: str) -> DuetError:
-    """The error for a side whose peer left with this mood; moods that are not known count as "errory"."""
+    """Return the error for a mailbox that the other side left with this mood.
+
+    Unknown moods count as "errory".
+    """
     if mood == "wrong-code":
         return WrongCode(
             "the two sides do not have the same code; it is burnt: the owner has to launch() a new one"
@@ -26,7 +29,7 @@ def other_side_left(mood: str) -> DuetError:
 
 
 def check_size(message: bytes) -> None:
-    """Raises SignalingRefused for a message that no mailbox takes."""
+    """Raise SignalingRefused if the message is too large for any mailbox."""
     if len(message) > MAX_MESSAGE_BYTES:
         raise SignalingRefused(
             f"a message of {len(message)} bytes is too large for signaling, which takes {MAX_MESSAGE_BYTES}"

@@ -1,4 +1,4 @@
-"""Frames between a client and the mailbox server: bytes to protobuf and back, with nothing taken on trust."""
+"""Frames between a client and the signaling server, as bytes and as protobuf. Input is not trusted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duetlink.net.signaling.base import Mood
 PATH = "/v1"
 HEALTH = "duetlink signaling server, protocol v1\n"
 HEARTBEAT_S = 20.0  # WebSocket pings, from either end
-OVERHEAD_BYTES = 64  # of a frame over the message that it carries
+OVERHEAD_BYTES = 64  # the most bytes of a frame in addition to its message
 
 _MOODS: dict[Mood, pb.Mood] = {
     "happy": pb.HAPPY,
@@ -25,12 +25,12 @@ def mood_to_wire(mood: Mood) -> pb.Mood:
 
 
 def mood_from_wire(wire: int) -> Mood:
-    """The mood; one that a newer version may have added counts as "errory"."""
+    """Return the mood; one of a newer version counts as "errory"."""
     return next((mood for mood, number in _MOODS.items() if number == wire), "errory")
 
 
 def read_client_frame(data: bytes) -> pb.ClientFrame:
-    """Raises RemoteProtocolError unless the bytes are one client frame with a body."""
+    """Parse one client frame. Raises RemoteProtocolError if it is malformed or has no body."""
     frame = parsed(pb.ClientFrame, data, "the bytes are no client frame")
     if frame.WhichOneof("body") is None:
         raise RemoteProtocolError("a client frame without a body")
@@ -38,7 +38,7 @@ def read_client_frame(data: bytes) -> pb.ClientFrame:
 
 
 def read_server_frame(data: bytes) -> pb.ServerFrame:
-    """Raises RemoteProtocolError unless the bytes are one server frame with a body."""
+    """Parse one server frame. Raises RemoteProtocolError if it is malformed or has no body."""
     frame = parsed(pb.ServerFrame, data, "the bytes are no server frame")
     if frame.WhichOneof("body") is None:
         raise RemoteProtocolError("a server frame without a body")

@@ -1,4 +1,4 @@
-"""What each side says of itself when pairing, and how two versions agree."""
+"""The hello that each side sends when pairing, and the negotiation of protocol version and features."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from duetlink.settings import IceServer
 MAX_TEXT = 64
 MAX_FEATURES = 64
 
-GROUP = "group"  # the feature of whoever wants a group; without it, a duet
-BORROWS = "borrows"  # of a side that has no TURN server of its own, and would use the peer's
+GROUP = "group"  # the feature of a side that wants a group; without it, a duet
+BORROWS = "borrows"  # the feature of a side that has no TURN server of its own and would use the peer's
 
 
 def _shown(text: str) -> str:
-    """The text without control and direction characters. It must still be escaped where HTML is shown."""
+    """Remove control and direction characters. The text must still be escaped for HTML."""
     return "".join(character for character in text if character.isprintable())[:MAX_TEXT]
 
 
 @dataclass(frozen=True, slots=True)
 class SignalingHello:
-    """Protocol range, version and name, both cut to 64 printable characters, features, and relays."""
+    """Protocol range, version and name (both cut to 64 printable characters), features, and relays."""
 
     protocol_min: int
     protocol_max: int
@@ -61,7 +61,7 @@ class SignalingHello:
 
     @classmethod
     def from_wire(cls, wire: pb.Hello) -> SignalingHello:
-        """Raises RemoteProtocolError for what no peer may say."""
+        """Parse the peer's hello. Raises RemoteProtocolError if it is not allowed."""
         if len(wire.features) > MAX_FEATURES:
             raise RemoteProtocolError(
                 f"the peer names {len(wire.features)} features, at most {MAX_FEATURES} are allowed"
@@ -85,9 +85,10 @@ class SignalingHello:
 
 
 def negotiate(mine: SignalingHello, theirs: SignalingHello) -> tuple[int, frozenset[str]]:
-    """The highest protocol version both speak and the features both have; both sides compute the same.
+    """Return the highest protocol version that both sides speak, and the features that both have.
 
-    Raises IncompatiblePeer naming both library versions and who should upgrade.
+    Both sides compute the same. Raises IncompatiblePeer with both library versions and which side should
+    upgrade.
     """
     protocol = min(mine.protocol_max, theirs.protocol_max)
     if protocol >= max(mine.protocol_min, theirs.protocol_min):

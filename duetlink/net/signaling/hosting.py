@@ -1,4 +1,4 @@
-"""The mailbox server of this process: there from the first code that names it to the end of the last one."""
+"""The embedded signaling server of this process: it runs while there are codes that name it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Hosting:
     def __init__(self) -> None:
         self._order = asyncio.Lock()
         self._server: EmbeddedServer | None = None
-        self._settings = Settings()  # of whoever began it
+        self._settings = Settings()  # those of the first user
         self._named = 0
 
     async def begin(self, settings: Settings) -> SignalingServer:
-        """A server to name in a code, until `end`, which listens where the settings say.
+        """Return a server to name in a code, until `end`. It listens where the settings say.
 
-        Raises SignalingUnavailable, PortUnavailable, and SettingError where it listens elsewhere already.
+        Raises SignalingUnavailable, PortUnavailable, and SettingError if it already listens elsewhere.
         """
         listen, ports = settings.listen, settings.signaling_ports
         async with self._order:
@@ -41,7 +41,7 @@ class Hosting:
                     f"listens at port {self._server.port} already, for another duet; use one setting for all"
                 )
             if self._server is None:
-                # here: whoever joins needs no server, whose library takes a while to load
+                # imported here: a side that joins needs no server, and its library loads slowly
                 from duetlink.net.signaling.embedded import EmbeddedServer
 
                 server = EmbeddedServer(listen=listen, ports=ports)
@@ -55,7 +55,7 @@ class Hosting:
             return self._server.address
 
     async def end(self) -> None:
-        """One code less."""
+        """Stop the server after the last code that names it has ended."""
         async with self._order:
             self._named -= 1
             if self._named == 0 and self._server is not None:

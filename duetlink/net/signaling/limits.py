@@ -1,4 +1,4 @@
-"""What one mailbox server allows, and the token bucket that holds a rate."""
+"""The limits of a signaling server, and the token bucket that enforces a rate."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from duetlink.net.signaling.base import MAX_MESSAGE_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of a mailbox server. Sizes in bytes, times in seconds; a refusal names the figure."""
+    """Limits of a signaling server. Sizes in bytes, times in seconds. A refusal names the figure."""
 
     message_bytes: int = MAX_MESSAGE_BYTES
     mailbox_messages: int = 64
-    """messages that a mailbox relays in its life, both ways together"""
+    """messages that a mailbox relays in total, both ways together"""
     mailbox_bytes: int = 1024 * 1024
     mailboxes: int = 1000
     seats: int = 15
@@ -23,19 +23,21 @@ class Limits:
     lifetime_s: float = 3600.0
     """how long a claimed mailbox waits for the scientist; a client may ask for less"""
     pairing_s: float = 600.0
-    """how long a mailbox lives once both sides have come"""
+    """how long a mailbox exists after both sides have come"""
     connections: int = 4000
-    """in sum; those above are closed unheard"""
+    """in total; more are closed without an answer"""
     connections_per_address: int = 100
-    """those above are refused if they speak, and closed unheard above twice as many"""
+    """more are refused when they send something; above twice as many, they are closed without an answer"""
     arrivals_per_address_per_minute: int = 60
     """claims and joins together"""
     meetings_per_address_per_minute: int = 600
-    """of those who have met before: at a place, or for one more seat of a hall; nothing is guessed there"""
+    """at a meeting place, or for one more seat of a hall: both need a secret, so they cannot be guesses of
+    a code
+    """
     opening_s: float = 10.0
     """how long a connection has to upgrade to a WebSocket, TLS included, and then to claim or join"""
     stalled_s: float = 10.0
-    """how long a client may refuse to read what it is sent"""
+    """how long a client may leave sent data unread"""
 
     def __post_init__(self) -> None:
         for each in dataclasses.fields(self):
@@ -44,7 +46,7 @@ class Limits:
 
 
 class TokenBucket:
-    """Holds a rate: full it allows `capacity` at once, and refills at `rate_per_s`."""
+    """Enforces a rate: a full bucket allows `capacity` at once, and refills at `rate_per_s`."""
 
     __slots__ = ("_capacity", "_rate_per_s", "_then_s", "_tokens")
 
@@ -55,7 +57,7 @@ class TokenBucket:
         self._then_s = now_s
 
     def take(self, now_s: float) -> bool:
-        """Take one token; False if there is none."""
+        """Take one token; return False if there is none."""
         self._refill(now_s)
         if self._tokens < 1:
             return False
@@ -63,7 +65,7 @@ class TokenBucket:
         return True
 
     def is_full(self, now_s: float) -> bool:
-        """Whether forgetting this bucket would change nothing."""
+        """Return True if the bucket is full, so that it can be forgotten."""
         self._refill(now_s)
         return self._tokens >= self._capacity
 

@@ -1,17 +1,19 @@
-"""What a mailbox server knows: nameplates, who sits where, and frames that wait. No sockets and no content.
+"""The state of a signaling server: nameplates, seats and waiting frames.
 
-A mailbox lives from the owner's claim until either side leaves or its time is over. A nameplate is joined
-once: after its mailbox has gone, it is remembered as used, and not given out again, for as long as a code
-may live, so that a late or second scientist learns why and does not meet a stranger.
+No sockets, and no message content.
 
-A hall is one nameplate with several mailboxes, for a group: each is joined once, by another joiner, in the
-order in which they were opened. Who opened the first is told the key to open more, and may pass it on. Once
-somebody has come, the hall outlives its mailboxes until a minute after its time, so that another member of
-the group can open more, which begins its time anew; unless a wrong code was tried there, or its owner says
-that nobody is to come any more.
+A mailbox exists from the owner's claim until either side leaves or its time is over. A nameplate can be
+joined once. After its mailbox has gone, it is remembered as used, and not assigned again, for as long as a
+code may live. So a late or second scientist gets the reason, and does not meet a stranger.
 
-Two sides that have been paired before, and have lost each other, know a place: 32 bytes that nobody else can
-guess. Either may come first, and as often as it likes; nothing of a place is remembered.
+A hall is one nameplate with several mailboxes, for a group. Each is joined once, by a different member, in
+the order in which they were opened. The client that opened the first one gets the key to open more, and may
+pass it on. Once a member has joined, the hall outlives its mailboxes until a minute after its time, so that
+another member can open more, which restarts its time. It does not if a wrong code was tried, or if its owner
+says that no more members may join.
+
+Two sides that were paired before, and have lost each other, know a meeting place: 32 secret bytes. Either
+side may come first, and as often as it likes. The server remembers nothing about a place.
 """
 
 from __future__ import annotations
@@ -30,14 +32,14 @@ Refusal = pb.Refusal
 
 PLACE_BYTES = 32
 HALL_BYTES = 32
-HALL_KEPT_S = 60.0  # beyond its time: longer than a group takes to find out that its host has gone
+HALL_KEPT_S = 60.0  # after its time: longer than a group takes to notice that its host has gone
 
 Key = int | bytes | tuple[int, int]
-"""A nameplate, a place, or one of the mailboxes of a hall: its nameplate and a number."""
+"""A nameplate, a meeting place, or one mailbox of a hall: its nameplate and a number."""
 
 
 class Refused(Exception):
-    """The server says no. Stays inside the server; clients get its frame."""
+    """A refusal by the server. It stays inside the server; clients get its frame."""
 
     def __init__(self, reason: pb.Refusal.Reason, text: str) -> None:
         super().__init__(text)
@@ -49,7 +51,7 @@ class Refused(Exception):
 
 
 class Seat:
-    """One side's place at a mailbox: the frames that it is to be sent, then None when there are no more."""
+    """One side's end of a mailbox: a queue of frames to send to that client, then None at the end."""
 
     def __init__(self, number: Key, role: Role) -> None:
         self.number = number
@@ -62,7 +64,7 @@ class Seat:
             self.outbox.put_nowait(frame)
 
     def end(self, frame: pb.ServerFrame) -> None:
-        """Put the last frame; anything after it is dropped."""
+        """Queue the last frame; later ones are dropped."""
         if not self._ended:
             self._ended = True
             self.outbox.put_nowait(frame)
@@ -74,7 +76,7 @@ class _Mailbox:
         self.seats = {role: Seat(number, role) for role in Role}
         self.deadline_s = deadline_s
         self.used = False
-        self.waits_for: Role | None = None  # at a place: whose seat is free
+        self.waits_for: Role | None = None  # at a meeting place: the role whose seat is free
         self.messages = 0
         self.size_bytes = 0
 
@@ -87,12 +89,12 @@ class _Lobby:
         self.deadline_s = now_s + lifetime_s
         self.opened = 0
         self.used = False
-        self.over = False  # goes with its last mailbox
-        self.there: dict[tuple[int, int], _Mailbox] = {}  # in the order in which they were opened
+        self.over = False  # no more mailboxes may be opened; it is removed with its last one
+        self.there: dict[tuple[int, int], _Mailbox] = {}  # oldest first
 
 
 class Mailboxes:
-    """All mailboxes of a server. Every method is quick and synchronous; the clock is passed in."""
+    """All mailboxes of a server. Every method is fast and synchronous; the clock is passed in."""
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class Mailboxes:
         self._choose = choose
         self._open: dict[Key, _Mailbox] = {}
         self._halls: dict[int, _Lobby] = {}
-        self._nameplates: dict[bytes, int] = {}  # of halls, by their key
+        self._nameplates: dict[bytes, int] = {}  # nameplates of halls, by the hall's key
         self._gone: dict[int, float] = {}  # nameplates of used mailboxes -> when to forget, oldest first
         self._buckets: dict[str, TokenBucket] = {}
 
@@ -113,8 +115,9 @@ class Mailboxes:
         return len(self._open)
 
     def admit(self, address: str, *, known: bool = False) -> None:
-        """Count one claim or join of this address, or one arrival of somebody `known`; raises Refused above
-        the rate.
+        """Count one claim or join from this address, or (`known`) one meeting.
+
+        Raises Refused above the rate.
         """
         limits = self._limits
         if known:
@@ -129,9 +132,9 @@ class Mailboxes:
             raise Refused(Refusal.LIMIT, text)
 
     def claim(self, lifetime_s: float = 0, seats: int = 0) -> Seat:
-        """A new mailbox, for the owner; with `seats`, the first of a hall.
+        """Make a mailbox and return the owner's seat; with `seats`, it is the first of a hall.
 
-        `lifetime_s` 0 or too long gives what the server allows.
+        `lifetime_s` is limited to what the server allows; 0 means that limit.
         """
         if seats > self._limits.seats:
             raise Refused(Refusal.LIMIT, f"a nameplate has at most {self._limits.seats} seats, not {seats}")
@@ -149,7 +152,7 @@ class Mailboxes:
         return self._set_up(mailbox, granted)
 
     def claim_seat(self, key: bytes) -> Seat:
-        """One more mailbox of the hall with this key, for its owner."""
+        """Make one more mailbox of the hall with this key, and return the owner's seat."""
         self._make_room()
         nameplate = self._nameplates.get(key)
         if nameplate is None or self._halls[nameplate].over:
@@ -157,7 +160,7 @@ class Mailboxes:
         hall = self._halls[nameplate]
         if len(hall.there) >= hall.seats:
             raise Refused(Refusal.LIMIT, f"the {hall.seats} seats of nameplate {nameplate} have been opened")
-        if hall.used:  # a group that is there keeps its code for as long as it opens mailboxes
+        if hall.used:  # a running group keeps its code while it opens mailboxes
             hall.deadline_s = self._clock() + hall.lifetime_s
         lifetime_s = max(1, int(hall.deadline_s - self._clock()))
         granted = pb.Claimed(nameplate=nameplate, lifetime_s=lifetime_s, hall=key)
@@ -171,12 +174,12 @@ class Mailboxes:
 
     def _set_up(self, mailbox: _Mailbox, granted: pb.Claimed) -> Seat:
         mailbox.seats[Role.OWNER].put(pb.ServerFrame(claimed=granted))
-        # waits there, in front of the owner's messages
+        # the scientist's first frame, before the owner's messages
         mailbox.seats[Role.SCIENTIST].put(pb.ServerFrame(joined=pb.Joined()))
         return mailbox.seats[Role.OWNER]
 
     def join(self, nameplate: int) -> Seat:
-        """The scientist's seat, which is given once; in a hall, that of the next mailbox."""
+        """Return the scientist's seat, which is given only once; in a hall, that of the next free mailbox."""
         self.expire()
         mailbox = self._open.get(nameplate)
         if (hall := self._halls.get(nameplate)) is not None:
@@ -197,7 +200,7 @@ class Mailboxes:
         return mailbox.seats[Role.SCIENTIST]
 
     def meet(self, place: bytes, role: Role) -> Seat:
-        """This side's seat at a place, where the other side sits, or may come until the time is over."""
+        """Return this side's seat at a meeting place, where the other side waits or may come."""
         if len(place) != PLACE_BYTES:
             raise Refused(Refusal.MALFORMED, f"a place has {PLACE_BYTES} bytes, this has {len(place)}")
         waiting = self._open.get(place)
@@ -205,7 +208,7 @@ class Mailboxes:
             waiting.waits_for = None
             waiting.deadline_s = self._clock() + self._limits.pairing_s
             return waiting.seats[role]
-        if waiting is not None:  # this side's own earlier visit, whose connection broke unnoticed
+        if waiting is not None:  # this side was here before, and its connection broke without notice
             self.leave(waiting.seats[role], pb.ERRORY)
         self._make_room()
         mailbox = self._open[place] = _Mailbox(place, self._clock() + self._limits.lifetime_s)
@@ -215,7 +218,7 @@ class Mailboxes:
         return mailbox.seats[role]
 
     def deliver(self, seat: Seat, message: bytes) -> None:
-        """Put a message into the other side's outbox; dropped if the mailbox has gone."""
+        """Queue a message for the other side; drop it if the mailbox has gone."""
         mailbox = self._find(seat)
         if mailbox is None:
             return
@@ -231,7 +234,7 @@ class Mailboxes:
         mailbox.seats[seat.role.other].put(pb.ServerFrame(message=message))
 
     def leave(self, seat: Seat, mood: pb.Mood) -> None:
-        """The side goes, the mailbox with it, and the other side is told. Again is harmless."""
+        """Close the mailbox for this side, and notify the other one. Safe to call twice."""
         mailbox = self._find(seat)
         if mailbox is not None:
             if isinstance(seat.number, tuple) and mood in (pb.WRONG_CODE, pb.LONELY):
@@ -241,7 +244,7 @@ class Mailboxes:
             self._remove(seat.number)
 
     def expire(self) -> None:
-        """End what is over. Called before every claim and join, and now and then by the server."""
+        """Remove everything that is over. Called before every claim and join, and regularly by the server."""
         now_s = self._clock()
         for number, mailbox in [item for item in self._open.items() if item[1].deadline_s <= now_s]:
             name = "the place"
@@ -286,13 +289,13 @@ class Mailboxes:
             self._remember(nameplate)
 
     def _remember(self, nameplate: int) -> None:
-        """That it has been used, so that it is not given out again."""
+        """Remember a used nameplate, so that it is not assigned again."""
         self._gone[nameplate] = self._clock() + self._limits.lifetime_s
         while len(self._gone) > self._limits.mailboxes:
             del self._gone[next(iter(self._gone))]
 
     def _free_nameplate(self) -> int:
-        # short numbers first, as they are said aloud: 1-99, then 1-999, …
+        # short numbers first, because people say them aloud: 1-99, then 1-999, …
         top = 99
         while top < MAX_NAMEPLATE:
             free = [
@@ -311,7 +314,7 @@ def too_large(size_bytes: int, limits: Limits) -> Refused:
 
 
 def network_of(address: str) -> str:
-    """What counts as one address: an IPv4 address, or an IPv6 /64, which one host can use all of."""
+    """Return what counts as one address: an IPv4 address, or an IPv6 /64, all of which one host can use."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

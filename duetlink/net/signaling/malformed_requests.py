@@ -1,4 +1,4 @@
-"""Connections that are no clients': what they send is not HTTP, and of no interest to a person."""
+"""Log filter for connections that do not speak HTTP, which are of no interest to a user."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ _log = logging.getLogger(__name__)
 
 
 class MalformedRequests(logging.Handler):
-    """Takes in what aiohttp logs: of requests that are none only their number is told, once a minute.
+    """Receives aiohttp's log records, and logs only the number of malformed requests, once a minute.
 
-    aiohttp would log a traceback for each, which Python prints where nobody has configured logging: into the
-    owner's notebook. The number is logged as INFO, which Python does not print by itself.
+    aiohttp logs a traceback for each. If logging is not configured, Python would print them into the owner's
+    notebook. The number is logged as INFO, which Python does not print by default.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
-        self.logger = logging.Logger("aiohttp.server", logging.WARNING)  # not that of other servers
+        self.logger = logging.Logger(
+            "aiohttp.server", logging.WARNING
+        )  # a logger of its own, not that of other servers in this process
         self.logger.addHandler(self)
         self._clock = clock
         self._told_s = clock()
@@ -32,10 +34,10 @@ class MalformedRequests(logging.Handler):
         if isinstance(error, HttpProcessingError):
             self._count += 1
         else:
-            _log.handle(record)  # a defect of ours
+            _log.handle(record)  # an error of our own
 
     def tell(self, *, now: bool = False) -> None:
-        """Log how many there were, if it is a minute ago that it was told, or if `now`."""
+        """Log the number, if a minute has passed since the last time, or if `now`."""
         if not now and self._clock() - self._told_s < _TOLD_EACH_S:
             return
         self._told_s = self._clock()

@@ -20,7 +20,7 @@ class MemoryMailbox(Mailbox):
 
     @classmethod
     def pair(cls) -> tuple[MemoryMailbox, MemoryMailbox]:
-        """The owner's and the scientist's end."""
+        """Return the owner's and the scientist's end."""
         owner, scientist = cls(), cls()
         owner._other, scientist._other = scientist, owner
         return owner, scientist

@@ -1,19 +1,19 @@
-"""The pairing exchange over any mailbox: two crossings once both sides are there.
+"""The pairing exchange over any mailbox: two crossings once both sides are present.
 
     owner -> scientist   SPAKE2 message A                              waits in the mailbox
     scientist -> owner   SPAKE2 message B, sealed(hello, offer)        proves that it knows the words
     owner -> scientist   sealed(hello, answer)                         proves the same
 
-Where the scientist has no TURN server and the owner lends one, two crossings come before the answer:
+If the scientist has no TURN server and the owner lends one, two crossings come before the answer:
 
     owner -> scientist   sealed(hello with relays, nothing)
     scientist -> owner   sealed(hello, an offer that uses them)
 
-The scientist leaves when it has opened the answer. So the owner keeps its end while the two connect, and
-learns there if the answer was altered or lost.
+The scientist leaves when it has opened the answer. So the owner keeps its end open while the two sides
+connect, and learns there if the answer was altered or lost.
 
-The mailbox, the network and the other side are hostile until a sealed message opens. Each side runs SPAKE2
-once and takes one message for it, so whoever stands between them has one guess, and a wrong one ends the
+The mailbox, the network and the other side are untrusted until a sealed message opens. Each side runs SPAKE2
+once and accepts one message for it, so an attacker between them has one guess, and a wrong one ends the
 pairing.
 """
 
@@ -46,14 +46,16 @@ from duetlink.net.signaling.secret import KeyAgreement, SessionKey
 from duetlink.settings import IceServer
 
 SCIENTIST_TIMEOUT_S = 30.0
-OWNER_TIMEOUT_S = 30.0  # once the scientist has come
+OWNER_TIMEOUT_S = 30.0  # from the arrival of the scientist
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """What pairing gives: the shared key, who the peer says it is, its payload, and what both speak."""
+    """The result of pairing: shared key, the peer's hello and payload, and the common protocol and
+    features.
+    """
 
     key: SessionKey
     hello: SignalingHello
@@ -71,13 +73,15 @@ async def pair_owner(
     answer: Callable[[SignalingHello, bytes], Awaitable[bytes]],
     timeout_s: float | None = None,
 ) -> Paired:
-    """Wait for the scientist, check that they know the words, and send them what `answer(hello, offer)`
-    returns.
+    """Wait for the scientist, check that it knows the words, and send it the result of `answer(hello,
+    offer)`.
 
-    Raises WrongCode if somebody tried a wrong code (the mailbox is burnt), IncompatiblePeer, PairingTimeout
-    if nobody has come within `timeout_s`, whatever the mailbox says, or it expires, RemoteProtocolError, and
-    what the mailbox and `answer` raise. The mailbox stays open on success, for `connected`, and is closed on
-    any failure, cancellation included.
+    On success the mailbox stays open, for `connected`. On any failure, cancellation included, it is closed.
+
+    Raises:
+        WrongCode: a wrong code was tried; the mailbox cannot be used any more.
+        PairingTimeout: no scientist came within `timeout_s`, or the mailbox has expired.
+        IncompatiblePeer, RemoteProtocolError, and what the mailbox and `answer` raise.
     """
     try:
         async with _deadline(timeout_s, "no scientist came"):
@@ -91,7 +95,7 @@ async def pair_owner(
             try:
                 protocol, features = negotiate(hello, their_hello)
             except IncompatiblePeer:
-                # the scientist finds the same from our hello
+                # send our hello anyway, from which the scientist finds the same
                 await mailbox.send(_sealed_envelope(key, dataclasses.replace(hello, relays=()), b""))
                 raise
             lends, hello = hello, dataclasses.replace(hello, relays=())
@@ -110,13 +114,13 @@ async def pair_owner(
 
 
 async def connected(mailbox: Mailbox, code: SessionCode, connecting: Awaitable[T]) -> T:
-    """The owner's last step: await `connecting`, unless the scientist leaves without having got the answer.
+    """Await `connecting` on the owner's side, unless the scientist leaves without the answer.
 
     Closes the mailbox.
 
     Raises:
-        WrongCode: the answer was altered on the way; the code is burnt.
-        PeerUnreachable: it was lost on the way, or the scientist has given up.
+        WrongCode: the answer was altered on the way; the code cannot be used any more.
+        PeerUnreachable: the answer was lost on the way, or the scientist has given up.
         What `connecting` raises.
     """
     trying, taken = asyncio.ensure_future(connecting), asyncio.ensure_future(_taken(mailbox, code))
@@ -137,10 +141,10 @@ async def connected(mailbox: Mailbox, code: SessionCode, connecting: Awaitable[T
 
 
 async def _taken(mailbox: Mailbox, code: SessionCode) -> None:
-    """Wait until the scientist has left with the answer, or nothing more can be heard of it."""
+    """Wait until the scientist has left with the answer, or the mailbox can tell nothing more."""
     try:
         while True:
-            await mailbox.receive()  # there is nothing left that it could say
+            await mailbox.receive()  # no further message is expected
     except OtherSideDone:
         return
     except WrongCode:
@@ -150,7 +154,7 @@ async def _taken(mailbox: Mailbox, code: SessionCode) -> None:
             f"somebody who knows code {code.nameplate} came, and left before they had this side's answer: it "
             "was lost on the way, or they gave up; launch() a new code"
         ) from None
-    except DuetError:  # the server's end of it is over; connecting does not need it
+    except DuetError:  # the mailbox has ended, which connecting does not need
         return
 
 
@@ -171,13 +175,16 @@ async def pair_scientist(
 ) -> Paired:
     """Prove to the owner that this side knows the words, send the offer, and return the owner's answer.
 
-    An awaitable `offer` runs while the owner's message is on its way and is cancelled on failure. `borrow`
-    makes another one with TURN servers that the owner lends; it is called once at most, and only if `hello`
-    has the feature `BORROWS`. Raises
-    WrongCode (the code is burnt), IncompatiblePeer, PairingTimeout after `timeout_s`, PeerUnreachable where
-    the owner has left and its answer has not come, RemoteProtocolError, and what the mailbox and `offer`
-    raise. The mailbox stays open on success and is closed on any failure,
-    cancellation included.
+    An awaitable `offer` runs while the owner's message is on its way, and is cancelled on failure. `borrow`
+    makes another offer with TURN servers that the owner lends. It is called at most once, and only if `hello`
+    has the feature `BORROWS`. On success the mailbox stays open. On any failure, cancellation included, it is
+    closed.
+
+    Raises:
+        WrongCode: the words are wrong, or a message was altered; the code cannot be used any more.
+        PairingTimeout: the owner did not answer within `timeout_s`.
+        PeerUnreachable: the owner has left, and its answer has not arrived.
+        IncompatiblePeer, RemoteProtocolError, and what the mailbox and `offer` raise.
     """
     offering = asyncio.ensure_future(_value(offer))
     try:
@@ -213,12 +220,15 @@ async def pair_scientist(
 
 
 def seal_introduction(key: SessionKey, hello: SignalingHello, payload: bytes) -> bytes:
-    """A hello and a payload, sealed."""
+    """Return a hello and a payload, sealed."""
     return key.seal(pb.Introduction(hello=hello.to_wire(), payload=payload).SerializeToString())
 
 
 def open_introduction(key: SessionKey, sealed: bytes) -> tuple[SignalingHello, bytes]:
-    """Raises WrongCode if it does not open, RemoteProtocolError if the authenticated peer put nonsense in."""
+    """Open and parse an introduction.
+
+    Raises WrongCode if it does not open, RemoteProtocolError if the authenticated content is malformed.
+    """
     introduction = parsed(pb.Introduction, key.open(sealed), "the peer's introduction cannot be read")
     return SignalingHello.from_wire(introduction.hello), introduction.payload
 
@@ -228,7 +238,10 @@ def _sealed_envelope(key: SessionKey, hello: SignalingHello, payload: bytes, pak
 
 
 def _read_envelope(data: bytes) -> pb.Envelope:
-    """Raises WrongCode: nobody who knows the words sends what this cannot read."""
+    """Parse an envelope.
+
+    Raises WrongCode if it is malformed, because a side that knows the words does not send that.
+    """
     if len(data) > MAX_MESSAGE_BYTES:
         raise WrongCode(f"a pairing message of {len(data)} bytes")
     try:
@@ -243,7 +256,10 @@ async def _value(offer: bytes | Awaitable[bytes]) -> bytes:
 
 @contextlib.asynccontextmanager
 async def _deadline(timeout_s: float | None, what: str) -> AsyncIterator[None]:
-    """`asyncio.timeout` that raises PairingTimeout, and leaves a TimeoutError of the body alone."""
+    """Like `asyncio.timeout`, but raises PairingTimeout.
+
+    A TimeoutError of the body is passed on unchanged.
+    """
     timeout = asyncio.timeout(timeout_s)
     try:
         async with timeout:

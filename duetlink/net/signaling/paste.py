@@ -1,9 +1,9 @@
-"""Pairing by hand where no signaling server can be reached: one text each way, over any chat.
+"""Pairing by hand if no signaling server can be reached: one text each way, over any chat.
 
-The owner's blob holds a random secret, so it must go over a channel that only the two can write to: who can
-*replace* blobs there can pose as either side. Who can only *read* them learns the two introductions, and no
-key: the session key also needs an X25519 exchange (RFC 7748). It depends on both blobs' fresh public keys,
-so no two answers to one blob are sealed under the same key.
+The owner's text contains a random secret, so it must go over a channel to which only the two people can
+write: an attacker who can *replace* texts there can impersonate either side. An attacker who can only *read*
+them learns the two introductions but no key: the session key also needs an X25519 exchange (RFC 7748). It
+depends on both texts' fresh public keys, so no two answers to one text are sealed under the same key.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class PasteOwner:
             pb.PasteBlob(
                 secret=self._secret,
                 public_key=self._private.public_key().public_bytes_raw(),
-                # this key seals one message of one side, so the scientist's public key need not be in it
+                # this key seals only one message, so it need not depend on the scientist's public key
                 sealed=seal_introduction(SessionKey.from_secret(self._secret, Role.OWNER), hello, first),
             )
         )
 
     def accept(self, answer: str) -> Paired:
-        """Read the scientist's blob. After MalformedCode or WrongCode another text may be tried.
+        """Read the scientist's text. After MalformedCode or WrongCode another text may be tried.
 
-        Raises MalformedCode for a damaged text, WrongCode for an answer to another blob, IncompatiblePeer.
+        Raises MalformedCode for a damaged text, WrongCode for an answer to another text, IncompatiblePeer.
         """
         if self._done:
             raise LocalProtocolError("this pairing has had its answer; make a new one")
@@ -76,7 +76,9 @@ class PasteOwner:
 
 
 class PasteScientist:
-    """The scientist's half: made from the owner's blob, it has `paired` at once; `answer` is for the owner.
+    """The scientist's half, made from the owner's text.
+
+    `paired` is set at once; `answer` is for the owner.
 
     Raises MalformedCode for a damaged text, WrongCode for an altered one, IncompatiblePeer.
     """
@@ -97,7 +99,7 @@ class PasteScientist:
         self.paired = Paired(key, their_hello, payload, protocol, features)
 
     def answer(self, payload: bytes) -> str:
-        """The text for the owner. Can be called once."""
+        """Return the text for the owner. Call it once."""
         if self._answered:
             raise LocalProtocolError("this pairing has been answered; ask the owner for a new text")
         check_size(payload)
@@ -128,7 +130,10 @@ def _pack(blob: pb.PasteBlob) -> str:
 
 
 def _unpack(text: str) -> pb.PasteBlob:
-    """Raises MalformedCode. White space anywhere and quotes around are what mail and chat programs add."""
+    """Parse a text. Raises MalformedCode.
+
+    White space anywhere, and quotes around it, are ignored, since mail and chat programs add them.
+    """
     if len(text) > MAX_BLOB_CHARACTERS:
         raise MalformedCode(f"a text of {len(text)} characters; at most {MAX_BLOB_CHARACTERS} are read")
     compact = "".join(text.split()).strip("'\"`<>")

@@ -1,19 +1,20 @@
-"""What people paste where a code is wanted: the whole line, with its prompt and quotes."""
+"""Finds the session code in pasted text, which may be a whole line with prompt and quotes."""
 
 from __future__ import annotations
 
 import re
 
-_LONGEST = 64 * 1024  # characters; a text that is carried by hand has a few thousand
+_LONGEST = 64 * 1024  # characters; a text of pairing by hand has a few thousand
 _CALL = re.compile(r"\b(?:join|group|accept)\s*\((?P<inside>[^()]*)\)?")
 _PROMPT = re.compile(r"^\s*(?:>>>|In\s*\[[0-9 ]*\]:|\$)\s*")
-_QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb"  # chat programs make typographic ones
+_QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb"  # chat programs insert typographic quotes
 _QUOTED = re.compile(f"[{_QUOTES}]([^{_QUOTES}]*)[{_QUOTES}]")
 
 
 def code_in(text: str) -> str:
-    """The code in a pasted text: that of the call `duetlink.join("…")`, if there is one, without prompt and
-    quotes. A text that has none of these is returned as it is.
+    """Return the code in a pasted text, without prompt, quotes and a call such as `duetlink.join("…")`.
+
+    Any other text is returned unchanged.
     """
     if not isinstance(text, str) or len(text) > _LONGEST:
         return text

@@ -1,7 +1,8 @@
-"""The listening socket of a mailbox server: counts connections from the accept on, and ends silent ones.
+"""The listening socket of a signaling server: counts connections from their accept on, and ends silent ones.
 
-asyncio's own server hands a TLS connection over when its handshake is done, and a stranger may take a minute
-for that. So connections are accepted here, where each has one deadline from the first packet to the upgrade.
+asyncio's own server reports a TLS connection only when its handshake is done, and a stranger may take a
+minute for that. So connections are accepted here, and each has one deadline from its first packet to the
+WebSocket upgrade.
 """
 
 from __future__ import annotations
@@ -20,29 +21,29 @@ from duetlink.net.signaling.limits import Limits
 from duetlink.net.signaling.mailboxes import network_of
 
 _BACKLOG = 128
-_PAUSE_S = 0.25  # where this process has no descriptor left to accept with
-_REFUSAL_S = 0.001  # the time that one more of a flood takes from everything else on the loop
+_PAUSE_S = 0.25  # the pause if this process has no descriptor left
+_REFUSAL_S = 0.001  # bounds the time that a flood of connections takes from the rest of the loop
 
 
 class Reception:
-    """`listen`, then `stop`. Belongs to the loop thread."""
+    """Call `listen`, then `stop`. Belongs to the loop thread."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._counts: Counter[str] = Counter()  # of connections, by network
+        self._counts: Counter[str] = Counter()  # number of connections, by network
         self._counted: dict[web.RequestHandler, str] = {}
         self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         self._listeners: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     def of(self, network: str) -> int:
-        """How many connections of this network there are, silent ones too."""
+        """Return the number of connections of this network, including silent ones."""
         return self._counts[network]
 
     async def listen(
         self, host: str, port: int, server: CountingServer, ssl_context: ssl.SSLContext | None
     ) -> tuple[str, int]:
-        """Accept connections for `server`; returns the address in use. Raises OSError."""
+        """Accept connections for `server`; return the address in use. Raises OSError."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -59,7 +60,7 @@ class Reception:
         return str(bound_host), int(bound_port)
 
     async def stop(self) -> None:
-        """Accept no more, and end what has not been handed over. Again is harmless."""
+        """Stop accepting, and end connections that were not handed over. Safe to call twice."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -72,7 +73,7 @@ class Reception:
         self._silent.clear()
 
     def greeted(self, protocol: web.RequestHandler) -> None:
-        """It has upgraded to a WebSocket, whose own limits hold from here on."""
+        """Note that it has upgraded to a WebSocket, which has limits of its own."""
         if (timer := self._silent.pop(protocol, None)) is not None:
             timer.cancel()
 
@@ -83,7 +84,7 @@ class Reception:
         while True:
             try:
                 accepted, address = await loop.sock_accept(listener)
-            except OSError:  # gone again, or no descriptor left
+            except OSError:  # the connection is gone again, or no descriptor is left
                 await asyncio.sleep(_PAUSE_S)
                 continue
             network = network_of(address[0])
@@ -97,7 +98,7 @@ class Reception:
                 continue
             self._counts[network] += 1
             self._start(self._serve(accepted, network, server, ssl_context))
-            await asyncio.sleep(0)  # an accept that need not wait lets nothing else of the loop run
+            await asyncio.sleep(0)  # let the loop run: an accept that succeeds at once does not
 
     async def _serve(
         self,
@@ -106,7 +107,7 @@ class Reception:
         server: CountingServer,
         ssl_context: ssl.SSLContext | None,
     ) -> None:
-        """Hand a connection over to aiohttp, which must upgrade it in time."""
+        """Hand a connection to aiohttp, which must upgrade it in time."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._limits.opening_s
         protocol = server()
@@ -131,7 +132,7 @@ class Reception:
             protocol.transport.abort()
 
     def ended(self, protocol: web.RequestHandler) -> None:
-        """Its connection has ended."""
+        """Stop counting a connection that has ended."""
         network = self._counted.pop(protocol, None)
         if network is None:
             return
@@ -147,7 +148,7 @@ class Reception:
 
 
 class CountingServer(web.Server):
-    """aiohttp's, which tells `reception` when a connection has ended."""
+    """aiohttp's server, which notifies `reception` when a connection has ended."""
 
     def __init__(
         self,

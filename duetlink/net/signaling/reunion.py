@@ -1,12 +1,13 @@
-"""Two sides that have been paired meet again at a mailbox, and describe their next connection to each other.
+"""Two sides that were paired meet again at a mailbox, and exchange descriptions of their next connection.
 
     both       -> both        nonce
     scientist  -> owner       sealed(offer)
     owner      -> scientist   sealed(answer)
 
-Theory. The place where they meet, and the secret that they prove, come from the session key (HKDF, RFC 5869);
-the key of one meeting also from both sides' fresh nonces, so that nothing said at an earlier one opens here.
-Whoever runs the mailbox learns that the same two have met again, and can keep them apart; that is all.
+The meeting place, and the secret that both sides prove to know, are derived from the session key (HKDF, RFC
+5869). The key of one meeting also depends on both sides' fresh nonces, so messages of an earlier meeting do
+not open. The operator of the mailbox learns that the same two sides have met again, and can keep them apart,
+but nothing more.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from duetlink.net.signaling.secret import SECRET_BYTES, SessionKey
 PLACE_BYTES = 32
 NONCE_BYTES = 32
 
-ANSWER_TIMEOUT_S = 15.0  # once both sides are there
+ANSWER_TIMEOUT_S = 15.0  # from the arrival of the second side
 
 
 def meeting_place(key: SessionKey) -> bytes:
-    """Where the two sides of this key meet: 32 bytes."""
+    """Return the 32 bytes of the meeting place for this key."""
     return key.derive("place", PLACE_BYTES)
 
 
 class Meeting:
-    """Both sides are there; what they say from here on is sealed under a key of this meeting alone."""
+    """A meeting at which both sides have arrived. Messages are sealed under a key of this meeting only."""
 
     def __init__(self, mailbox: Mailbox, key: SessionKey) -> None:
         self._mailbox = mailbox
@@ -54,14 +55,14 @@ class Meeting:
         return cls(mailbox, SessionKey.from_secret(secret, key.role))
 
     async def send(self, message: bytes) -> None:
-        """Raises what the mailbox raises."""
+        """Send a sealed message. Raises what the mailbox raises."""
         await self._mailbox.send(self._key.seal(message))
 
     async def receive(self) -> bytes:
-        """The other side's next message.
+        """Wait for the other side's next message and return it.
 
         Raises WrongCode if it is not the peer of this key, RemoteProtocolError if the message was altered,
-        TimeoutError if none came, and what the mailbox raises.
+        TimeoutError if none came within ANSWER_TIMEOUT_S, and what the mailbox raises.
         """
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             return self._key.open(await self._mailbox.receive())

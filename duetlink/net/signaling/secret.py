@@ -1,10 +1,9 @@
-"""From a session code to a strong key: SPAKE2 (RFC 9382 family), then HKDF-SHA256 and ChaCha20-Poly1305.
+"""Derives a strong key from a session code: SPAKE2 (RFC 9382 family), HKDF-SHA256 and ChaCha20-Poly1305.
 
-SPAKE2 lets two sides that share a weak password agree on a strong key. One run gives an attacker, also one
-who is the mailbox server, one guess; a wrong guess gives both sides unrelated keys, which shows when the
-first sealed message does not open. Each side of a run has its own sealing key and counts its messages; the
-counter is the nonce and is never sent, so a repeated, reordered, dropped or reflected message does not
-open.
+SPAKE2 lets two sides that share a weak password agree on a strong key. One run gives an attacker, even the
+signaling server, one guess. After a wrong guess the two sides have unrelated keys, so the first sealed
+message does not open. Each side of a run has its own sealing key and counts its messages. The counter is the
+nonce and is never sent, so a repeated, reordered, dropped or reflected message does not open.
 """
 
 from __future__ import annotations
@@ -28,7 +27,10 @@ _VERIFIER_BYTES = 3
 
 
 class KeyAgreement:
-    """One side of one SPAKE2 run: send `message`, give the other side's to `finish`. Good for one guess."""
+    """One side of one SPAKE2 run: send `message`, and give the other side's message to `finish`.
+
+    Good for one guess.
+    """
 
     def __init__(self, code: SessionCode, role: Role) -> None:
         kind = SPAKE2_A if role is Role.OWNER else SPAKE2_B
@@ -42,9 +44,9 @@ class KeyAgreement:
         self._finished = False
 
     def finish(self, message: bytes) -> SessionKey:
-        """The session key; whether both have the same one shows at the first `open`. Can be called once.
+        """Return the session key. Call it once. The first `open` shows if both sides have the same key.
 
-        Raises WrongCode if the message is none of SPAKE2's, or is this side's own reflected.
+        Raises WrongCode if the message is not one of SPAKE2, or is this side's own message reflected.
         """
         if self._finished:
             raise LocalProtocolError("a key agreement is good for one guess; start a new pairing")
@@ -62,9 +64,11 @@ class KeyAgreement:
 
 
 class SessionKey:
-    """What the two sides share after pairing. Seals messages, derives further keys; shows none of it.
+    """The secret that the two sides share after pairing.
 
-    Not safe for use from several threads: seal and open count messages.
+    Seals messages and derives further keys; never shows itself.
+
+    Not thread-safe: seal and open count messages.
     """
 
     def __init__(self, secret: bytes, role: Role) -> None:
@@ -79,21 +83,27 @@ class SessionKey:
 
     @classmethod
     def from_secret(cls, secret: bytes, role: Role) -> SessionKey:
-        """A key from 32 random bytes that both sides hold. Never make two keys of a role from the same."""
+        """Make a key from 32 random bytes that both sides have.
+
+        Never make two keys of one role from the same bytes.
+        """
         return cls(secret, role)
 
     def seal(self, message: bytes) -> bytes:
-        """The message encrypted and authenticated, 16 bytes longer; the other side opens in order."""
+        """Encrypt and authenticate a message, which becomes 16 bytes longer.
+
+        The other side must open in order.
+        """
         nonce = self._sealed.to_bytes(12, "big")
         self._sealed += 1
         return self._sealer.encrypt(nonce, message, None)
 
     def open(self, sealed: bytes) -> bytes:
-        """The message that the other side sealed next.
+        """Return the message that the other side sealed next.
 
         Raises WrongCode if the first message does not open (the keys differ), RemoteProtocolError if a later
-        one does not (altered, repeated, reordered or reflected). A failure does not count: the true message
-        still opens.
+        one does not (altered, repeated, reordered or reflected). After a failure, the genuine message still
+        opens.
         """
         try:
             message = self._opener.decrypt(self._opened.to_bytes(12, "big"), sealed, None)
@@ -107,13 +117,19 @@ class SessionKey:
         return message
 
     def derive(self, label: str, size_bytes: int) -> bytes:
-        """A further key, the same on both sides; keys of different labels tell nothing of each other."""
+        """Return a further key, the same on both sides.
+
+        Keys with different labels reveal nothing about each other.
+        """
         if not 1 <= size_bytes <= MAX_DERIVED_BYTES:
             raise LocalProtocolError(f"1 to {MAX_DERIVED_BYTES} bytes can be derived, not {size_bytes}")
         return self._expand(f"derive {label}", size_bytes)
 
     def verifier(self) -> str:
-        """Three words, the same on both sides, to compare aloud; a chance of 1 in 16 million to agree."""
+        """Return three words, the same on both sides, to compare aloud.
+
+        Different keys agree with 1 in 16 million.
+        """
         return words_of(self._expand("verifier", _VERIFIER_BYTES))
 
     def _expand(self, purpose: str, size_bytes: int) -> bytes:

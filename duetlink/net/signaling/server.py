@@ -1,7 +1,7 @@
-"""The mailbox server: two strangers meet under a number, and it carries what they say without reading it.
+"""The signaling server: two clients meet under a number, and it relays their messages without reading them.
 
-It is blind (contents are sealed end to end), keeps nothing on disk, logs no content, and every resource
-that a client can use up has a limit. A client's first frame claims, joins or meets; every later one is a
+It is blind (contents are sealed end to end), writes nothing to disk, logs no content, and has a limit for
+every resource that a client can use up. A client's first frame claims, joins or meets; every later one is a
 message or a leave.
 """
 
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class MailboxServer:
-    """A mailbox server on an aiohttp listener. `start`, then `stop`; use a new one to start again."""
+    """A signaling server on an aiohttp listener. Call `start`, then `stop`; use a new one to start again."""
 
     def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits or Limits()
@@ -45,7 +45,7 @@ class MailboxServer:
     async def start(
         self, host: str = "127.0.0.1", port: int = 0, ssl_context: ssl.SSLContext | None = None
     ) -> tuple[str, int]:
-        """Listen; returns the address in use. Raises SignalingUnavailable if it cannot be listened on."""
+        """Listen; return the address in use. Raises SignalingUnavailable if that is not possible."""
         if self._server is not None:
             raise LocalProtocolError("this mailbox server has been started already")
         loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ class MailboxServer:
         return address
 
     async def stop(self) -> None:
-        """Close listener and connections; clients learn that the server stopped. Again is harmless."""
+        """Close listener and connections; clients are notified that the server stops. Safe to call twice."""
         sweeper, self._sweeper = self._sweeper, None
         if sweeper is None or self._server is None:
             return
@@ -87,21 +87,22 @@ class MailboxServer:
         if request.path != PATH:
             return web.Response(status=404, text="not found\n")
         if "Origin" in request.headers:
-            # only browsers send it: a web page must not reach a server on the visitor's own machine
+            # only browsers send it: a web page must not use a server on the visitor's machine
             return web.Response(status=403, text="the signaling server does not serve web pages\n")
         ws = web.WebSocketResponse(
             heartbeat=HEARTBEAT_S,
             compress=False,
             timeout=2.0,
-            # a little too large is answered with a reason, much too large is cut off while it arrives
+            # a message slightly over the limit is answered with a reason, a much larger one is cut off while
+            # it arrives
             max_msg_size=2 * (self.limits.message_bytes + OVERHEAD_BYTES),
         )
         if not ws.can_prepare(request):
             return web.Response(status=426, text="a WebSocket is expected here\n")
         try:
             await ws.prepare(request)
-        except ConnectionError:  # gone in the middle of its greeting
-            # aiohttp ends what it gets, and cannot end a WebSocket that has not begun
+        except ConnectionError:  # the client left during the handshake
+            # aiohttp closes the returned response, and cannot close a WebSocket that has not begun
             return ws if ws.prepared else web.Response()
         self._sockets.add(ws)
         try:
@@ -141,8 +142,8 @@ class MailboxServer:
     async def _seat(
         self, protocol: web.RequestHandler, ws: web.WebSocketResponse, network: str
     ) -> Seat | None:
-        """The seat that the first frame asks for, None if the client just goes."""
-        self._reception.greeted(protocol)  # from here on it hears why it is put out
+        """Return the seat that the first frame asks for; None if the client leaves."""
+        self._reception.greeted(protocol)  # from here on, a refusal gives its reason
         if self._reception.of(network) > self.limits.connections_per_address:
             text = f"more than {self.limits.connections_per_address} connections from one address"
             raise Refused(Refusal.LIMIT, text)
@@ -167,7 +168,7 @@ class MailboxServer:
         raise Refused(Refusal.MALFORMED, "the first frame must claim, join or meet")
 
     async def _read(self, ws: web.WebSocketResponse, seat: Seat) -> pb.Mood:
-        """Relay until the client leaves; returns its mood."""
+        """Relay messages until the client leaves; return its mood."""
         while (frame := await self._next(ws)) is not None:
             if frame.HasField("message"):
                 self.mailboxes.deliver(seat, frame.message)
@@ -178,7 +179,7 @@ class MailboxServer:
         return pb.ERRORY
 
     async def _next(self, ws: web.WebSocketResponse) -> pb.ClientFrame | None:
-        """The next frame, None when the connection is over."""
+        """Return the next frame; None when the connection is over."""
         message = await ws.receive()
         if message.type is WSMsgType.TEXT:
             raise Refused(Refusal.MALFORMED, "text frames are not used here, only binary ones")
@@ -192,7 +193,7 @@ class MailboxServer:
             raise Refused(Refusal.MALFORMED, str(error)) from None
 
     async def _write(self, request: web.BaseRequest, ws: web.WebSocketResponse, seat: Seat) -> None:
-        """Send the seat's outbox to its end, then close the connection, which ends `_read`."""
+        """Send the seat's queue until its end, then close the connection, which ends `_read`."""
         try:
             while (frame := await seat.outbox.get()) is not None:
                 await self._send(ws, frame)

@@ -1,8 +1,8 @@
 """The PGP word list: 256 two-syllable ("even") and 256 three-syllable ("odd") words, lower case.
 
-The words were chosen by Juola and Zimmermann to sound unlike each other over a telephone; alternating the
-two lists shows a dropped or swapped word (https://en.wikipedia.org/wiki/PGP_word_list). Position in a list is
-the byte that the word stands for. Both ends must agree on every word for ever: do not edit.
+Juola and Zimmermann chose the words to sound different over a telephone. The lists alternate, so that a
+missing or swapped word is noticed (https://en.wikipedia.org/wiki/PGP_word_list). The position in a list is
+the byte for which the word stands. Both ends must agree on every word for ever: do not edit.
 """
 
 from __future__ import annotations
@@ -63,5 +63,5 @@ ODD: tuple[str, ...] = tuple(_ODD.split())
 
 
 def words_of(data: bytes) -> str:
-    """The bytes as words joined by dashes, odd list first; 0x3c 0x3b is crossover-clockwork."""
+    """Return the bytes as words joined by dashes, odd list first: 0x3c 0x3b is crossover-clockwork."""
     return "-".join((ODD if index % 2 == 0 else EVEN)[byte] for index, byte in enumerate(data))

@@ -1,5 +1,4 @@
-"""Congestion control beside a flow that fills the buffer: CUBIC's window, and regular checks if that flow
-remains.
+"""Congestion control while another flow fills the buffer: CUBIC's window, and checks if that flow remains.
 
 Loss counts as congestion only while the round trip is in the upper half of its recent range, so that random
 loss is ignored here too.

@@ -29,7 +29,7 @@ QUEUE_TOLERANCE = 0.005
 
 @dataclass(slots=True)
 class AckSample:
-    """What the sender learned from one acknowledgement, or from one batch of them."""
+    """The measurements from one acknowledgement, or from one batch of them."""
 
     now_s: float
     acked_bytes: int

@@ -104,7 +104,9 @@ class Recovery:
 
     @property
     def room_packets(self) -> int:
-        """How many more packets may be in flight, so that one acknowledgement can cover all of them."""
+        """The number of packets that may still be sent so that one acknowledgement can cover all in
+        flight.
+        """
         return MAX_SPAN_PACKETS - (self.next_number - self.floor)
 
     def announced_floor(self, now_s: float) -> int:
@@ -306,7 +308,7 @@ class Recovery:
 
     @property
     def probe_deadline_s(self) -> float:
-        """When to send a probe; infinity while nothing is in flight."""
+        """The time at which to send a probe; infinity while nothing is in flight."""
         if not self.inflight_bytes:
             return math.inf
         timeout_s = self.probe_timeout_s

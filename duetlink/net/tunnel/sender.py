@@ -209,7 +209,7 @@ class Sender:
 
     @property
     def deadline_s(self) -> float:
-        """When to call `on_deadline`; infinity while nothing can be sent."""
+        """The time at which to call `on_deadline`; infinity while nothing can be sent."""
         recovery = self.recovery
         if self.port_is_full:
             return math.inf
