@@ -98,16 +98,16 @@ def _encode(body: Outgoing, compression: Compression, threads: int) -> tuple[flo
     order = Order(body.whole, lambda now_s: CodecController(tuner, "x", "line", body.size_bytes, now_s))
     with ThreadPoolExecutor(threads) as pool:
         begin_s = time.perf_counter()
-        parcels = list(Sending(body, order, pool, RateCap(), FlightPath.chunk_bytes).parcels())
+        batches = list(Sending(body, order, pool, RateCap(), FlightPath.chunk_bytes).batches())
         encode_s = time.perf_counter() - begin_s
         receive_buffer, decoding = ReceiveBuffer(body.size_bytes), Decoding(pool, threads)
         begin_s = time.perf_counter()
-        for parcel in parcels:
-            receive_buffer.write(decoding.decode(parcel.data) if parcel.coded else parcel.data)
+        for batch in batches:
+            receive_buffer.write(decoding.decode(batch.data) if batch.coded else batch.data)
         decode_s = time.perf_counter() - begin_s
     if receive_buffer.digest() != body.fingerprint:
         raise SystemExit("what was decoded is not what was encoded")
-    sent_bytes = sum(len(parcel.data) for parcel in parcels)
+    sent_bytes = sum(len(batch.data) for batch in batches)
     return body.size_bytes / sent_bytes, body.size_bytes / encode_s, body.size_bytes / decode_s
 
 

@@ -31,9 +31,9 @@ class _CopyingSending(Sending):
 
     buffers: ClassVar[Iterator[np.ndarray]]
 
-    def parcels(self) -> Iterator[FlightBatch]:
-        for parcel in super().parcels():
-            yield dataclasses.replace(parcel, data=_copy(parcel.data, next(self.buffers)))
+    def batches(self) -> Iterator[FlightBatch]:
+        for batch in super().batches():
+            yield dataclasses.replace(batch, data=_copy(batch.data, next(self.buffers)))
 
 
 _mine = threading.local()

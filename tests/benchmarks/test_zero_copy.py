@@ -35,8 +35,8 @@ def send():
     with ThreadPoolExecutor(1) as pool:
         sending = server.Sending(outgoing, Order(outgoing.whole), pool, RateCap(), 2 << 20)
         own, right, buffers, position = 0, 0, set(), 0
-        for parcel in sending.parcels():
-            piece = np.frombuffer(parcel.data, np.uint8)
+        for batch in sending.batches():
+            piece = np.frombuffer(batch.data, np.uint8)
             own += bool(np.shares_memory(piece, source))
             right += bool(np.array_equal(piece, source[position : position + len(piece)]))
             buffers.add(piece.ctypes.data)

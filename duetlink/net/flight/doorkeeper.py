@@ -140,18 +140,18 @@ class Doorkeeper:
     def _run(self) -> None:
         while not self._stopped:
             self._epoll.poll(_TICK_S)
-            if not self._stopped and self._look():
-                self._let_in(False)
+            if not self._stopped and self._check_connections():
+                self._accept_new(False)
                 try:
                     self._waking.poll(_CLOSED_S * 1000)
-                    self._look()
+                    self._check_connections()
                 finally:
-                    self._let_in(True)
+                    self._accept_new(True)
             if not self._stopped:
                 with contextlib.suppress(BlockingIOError):  # the wake-up may have come from a forked child
                     os.eventfd_read(self._wake)
 
-    def _look(self) -> bool:
+    def _check_connections(self) -> bool:
         """Close the connections that are not allowed. Return True if there were too many."""
         began_s = time.monotonic()
         found = self._sockets.connections(self._port)
@@ -164,12 +164,12 @@ class Doorkeeper:
                 known.setdefault(address, _Seen(began_s))
             # oldest first, so that the newest are the ones above the limit
             found.sort(key=lambda each: known[each[1]].since_s)
-            due, crowded = self._judged(found, began_s)
+            due, crowded = self._to_close(found, began_s)
         for descriptor, address in due:
             self._sockets.shut(descriptor, address)
         return crowded
 
-    def _judged(
+    def _to_close(
         self, found: list[tuple[int, Address]], now_s: float
     ) -> tuple[list[tuple[int, Address]], bool]:
         """Return the connections to close, and True if that is because there were too many."""
@@ -195,7 +195,7 @@ class Doorkeeper:
                 strangers[network] += 1
         return due, crowded
 
-    def _let_in(self, open_: bool) -> None:
+    def _accept_new(self, open_: bool) -> None:
         """Let the kernel accept new connections, or drop the packets that would open them."""
         assert self._listener is not None
         with contextlib.suppress(OSError):  # a system without this filter: connections are only closed

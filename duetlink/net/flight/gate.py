@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 # seconds between checks if the call was cancelled, which pyarrow does not report by itself
-_LOOK_S = 0.5
+_CHECK_S = 0.5
 
 
 class Gate:
@@ -37,6 +37,6 @@ class Gate:
     def wait_open(self, cancelled: Callable[[], bool]) -> bool:
         """Wait until blocks may be sent. Return False if the transfer has ended, or `cancelled()` is True."""
         while self.shut and not self._ended:
-            if not self._opened.wait(_LOOK_S) and cancelled():
+            if not self._opened.wait(_CHECK_S) and cancelled():
                 return False
         return not self._ended

@@ -97,27 +97,27 @@ class Receiving:
         """
         left_bytes = self._receive_buffer.size_bytes - self._receive_buffer.position_bytes
         if left_bytes < _TWO_THREADS_BYTES:
-            for data, coded in self._parcels():
+            for data, coded in self._batches():
                 decoded = self._decoding.decode(data, self._receive_buffer.reference) if coded else data
                 self._receive_buffer.write(decoded, len(data))
             return
-        with ThreadPoolExecutor(1, thread_name_prefix="duetlink-land") as lander:
-            self._land_beside(lander)
+        with ThreadPoolExecutor(1, thread_name_prefix="duetlink-land") as writer:
+            self._receive_in_parallel(writer)
 
-    def _land_beside(self, lander: Executor) -> None:
+    def _receive_in_parallel(self, writer: Executor) -> None:
         """Receive and decrypt on this thread while the pool decodes and one more thread writes."""
-        receive_buffer: deque[Future[None]] = deque()
-        for data, coded in self._parcels():
+        pending: deque[Future[None]] = deque()
+        for data, coded in self._batches():
             waiting: memoryview | Future[memoryview] = data
             if coded:
                 waiting = self._decoding.pool.submit(
                     self._decoding.decode, data, self._receive_buffer.reference
                 )
-            receive_buffer.append(lander.submit(self._write, waiting, len(data)))
-            while len(receive_buffer) > self._decoding.workers:
-                receive_buffer.popleft().result()
-        while receive_buffer:
-            receive_buffer.popleft().result()
+            pending.append(writer.submit(self._write, waiting, len(data)))
+            while len(pending) > self._decoding.workers:
+                pending.popleft().result()
+        while pending:
+            pending.popleft().result()
 
     def _write(self, waiting: memoryview | Future[memoryview], wire_bytes: int) -> None:
         if self._failed:
@@ -129,7 +129,7 @@ class Receiving:
             self._failed = True
             raise
 
-    def _parcels(self) -> Iterator[tuple[memoryview, bool]]:
+    def _batches(self) -> Iterator[tuple[memoryview, bool]]:
         """Yield the bytes of each batch, and True if they are an encoded chunk (`codecs.chunk`)."""
         while not self._receive_buffer.stopped:
             try:

@@ -156,7 +156,7 @@ class Reference:
             self._useful = _encoded_bytes(changed) < _WORTHWHILE * _encoded_bytes(array)
         return (changed, element) if self._useful else None
 
-    def look_again(self) -> None:
+    def verify_again(self) -> None:
         """Verify the other version again before its next use, because it may have changed."""
         self._checked = -1
 
@@ -197,7 +197,7 @@ class Sending:
         self._cancelled = cancelled
         self._most_chunk_bytes = most_chunk_bytes
 
-    def parcels(self) -> Iterator[FlightBatch]:
+    def batches(self) -> Iterator[FlightBatch]:
         """Yield the batches to send, in order. Waits while the gate is shut, and stops when it has ended.
 
         The time until the next batch is requested counts as the path's sending time.
@@ -212,18 +212,18 @@ class Sending:
                     if not self._gate.wait_open(self._cancelled):
                         return
                     self._resume()
-                if (yield from self._parcels(ranges)):
+                if (yield from self._batches(ranges)):
                     return
-                ranges = list(_behind(self._ranges, self._left_bytes))
+                ranges = list(_after(self._ranges, self._left_bytes))
         finally:  # also if the receiver leaves in the middle
             self._controller.finished(time.monotonic())
 
     def _resume(self) -> None:
         self._controller.rested(time.monotonic())
         if self._reference is not None:
-            self._reference.look_again()
+            self._reference.verify_again()
 
-    def _parcels(self, ranges: Sequence[tuple[int, int]]) -> Generator[FlightBatch, None, bool]:
+    def _batches(self, ranges: Sequence[tuple[int, int]]) -> Generator[FlightBatch, None, bool]:
         """Yield batches. Return False if the gate was shut before all were sent."""
         ahead: deque[FlightBatch | Future[FlightBatch]] = deque()
         changed: AssetChanged | None = None
@@ -231,12 +231,12 @@ class Sending:
             for block in self._blocks(ranges):
                 ahead.append(self._begin(block))
                 due = len(ahead) > self._controller.workers or isinstance(ahead[0], FlightBatch)
-                if due and not (yield from self._hand_over(ahead.popleft())):
+                if due and not (yield from self._send_one(ahead.popleft())):
                     return False
         except AssetChanged as error:  # the batches made ahead are unchanged, and are still sent
             changed = error
         while ahead:
-            if not (yield from self._hand_over(ahead.popleft())):
+            if not (yield from self._send_one(ahead.popleft())):
                 return False
         if changed is not None:
             raise changed
@@ -284,18 +284,18 @@ class Sending:
             return _raw(array)
         return FlightBatch(memoryview(encoded), True, array.nbytes)
 
-    def _hand_over(self, waiting: FlightBatch | Future[FlightBatch]) -> Generator[FlightBatch, None, bool]:
+    def _send_one(self, waiting: FlightBatch | Future[FlightBatch]) -> Generator[FlightBatch, None, bool]:
         """Yield one batch. Return False, without yielding, if the gate is shut."""
-        parcel = waiting if isinstance(waiting, FlightBatch) else waiting.result()
-        rest(self._rate_cap, len(parcel.data), lambda: self._cancelled() or self._gate.shut)
+        batch = waiting if isinstance(waiting, FlightBatch) else waiting.result()
+        rest(self._rate_cap, len(batch.data), lambda: self._cancelled() or self._gate.shut)
         if self._gate.shut:
             return False
         begin_s = time.monotonic()
-        yield parcel
+        yield batch
         now_s = time.monotonic()
-        self._left_bytes += parcel.raw_bytes
-        if parcel.steered:
-            self._controller.sent(parcel.raw_bytes, len(parcel.data), now_s - begin_s, now_s)
+        self._left_bytes += batch.raw_bytes
+        if batch.steered:
+            self._controller.sent(batch.raw_bytes, len(batch.data), now_s - begin_s, now_s)
         return True
 
 
@@ -314,7 +314,7 @@ def _raw(array: Array) -> FlightBatch:
     return FlightBatch(chunk.as_bytes(array), False, array.nbytes)
 
 
-def _behind(ranges: Sequence[tuple[int, int]], size_bytes: int) -> Iterator[tuple[int, int]]:
+def _after(ranges: Sequence[tuple[int, int]], size_bytes: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of the ranges after their first `size_bytes`."""
     for start_bytes, end_bytes in ranges:
         skipped_bytes = min(size_bytes, end_bytes - start_bytes)

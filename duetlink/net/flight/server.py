@@ -155,10 +155,10 @@ class FlightServer:
         )
         try:
             with guest.stream():
-                for parcel in sending.parcels():
-                    batch = _batch(parcel.data)
-                    yield (batch, CODED) if parcel.coded else batch
-                    guest.on_bytes(admission.transfer_id, parcel.raw_bytes, len(parcel.data))
+                for batch in sending.batches():
+                    record = _batch(batch.data)
+                    yield (record, CODED) if batch.coded else record
+                    guest.on_bytes(admission.transfer_id, batch.raw_bytes, len(batch.data))
         except LimitExceeded as error:
             raise flight.FlightUnavailableError(str(error)) from None
         except AssetChanged:
@@ -170,7 +170,7 @@ class FlightServer:
     ) -> Iterator[tuple[pa.RecordBatch, bytes]]:
         try:
             with guest.stream():
-                for table, bodies in feed.parcels():
+                for table, bodies in feed.batches():
                     rest(guest.rate_cap, len(bodies), context.is_cancelled)
                     yield _batch(bodies), table
         except LimitExceeded as error:

@@ -25,7 +25,7 @@ REFUSED = "this ticket is not valid: used, expired, or never issued; ask for a n
 class Feed(Protocol):
     """One endless pull of batches, on a thread of the server. Batches are made when they are requested."""
 
-    def parcels(self) -> Iterator[tuple[bytes, bytes | memoryview]]:
+    def batches(self) -> Iterator[tuple[bytes, bytes | memoryview]]:
         """Yield a table and bodies, see `net/streams/frames.py`.
 
         Waits for the next batch; stops when the feed ends.

@@ -62,12 +62,13 @@ class Agreement:
         self._deciding: set[asyncio.Future[None]] = set()
         self._before: deque[Compression] = deque(maxlen=_UNDO)
         self.latest: Change | None = None
-        self._asking: list[Mapping[str, Any]] = []  # changes of this side that the initiator has not answered
+        # changes that this side has requested and the initiator has not answered
+        self._requested: list[Mapping[str, Any]] = []
         if initiator:
-            rpc.handle(pb.CompressionChange, self._asked)
+            rpc.handle(pb.CompressionChange, self._on_change_request)
         else:
-            rpc.handle(pb.Compression, self._told)
-            rpc.notice(pb.Compression, lambda message: self._hear(message.content))
+            rpc.handle(pb.Compression, self._on_settings)
+            rpc.notice(pb.Compression, lambda message: self._apply_received(message.content))
 
     async def change(self, fields: Mapping[str, Any]) -> None:
         """Change `fields` on both sides; return when both use the new values.
@@ -88,11 +89,11 @@ class Agreement:
         if self._initiator:
             await self._decide(fields, by_peer=False)
             return
-        self._asking.append(fields)
+        self._requested.append(fields)
         try:
             await self._rpc.call(pb.CompressionChange(fields=json_.dump(fields)), pb.Done)
         finally:
-            self._asking.remove(fields)
+            self._requested.remove(fields)
 
     async def undo(self) -> None:
         """Undo the last change, whichever side made it. Raises SettingError if there is none."""
@@ -131,7 +132,7 @@ class Agreement:
                 raise
             self._apply(changed, by_peer=by_peer)
 
-    async def _asked(self, change: pb.CompressionChange) -> pb.Done:
+    async def _on_change_request(self, change: pb.CompressionChange) -> pb.Done:
         fields = json_.load(change.fields, "change of compression")
         if not isinstance(fields, dict) or "version" in fields:
             raise RemoteProtocolError("the peer's change of compression names no fields")
@@ -141,18 +142,21 @@ class Agreement:
             raise ValueRefused(str(error)) from None
         return pb.Done()
 
-    async def _told(self, message: pb.Compression) -> pb.Done:
-        self._hear(message.content)
+    async def _on_settings(self, message: pb.Compression) -> pb.Done:
+        self._apply_received(message.content)
         return pb.Done()
 
-    def _hear(self, content: bytes) -> None:
+    def _apply_received(self, content: bytes) -> None:
         """Apply settings that the initiator sent.
 
         They count as this side's own change if this side asked for them.
         """
-        told = self._parse(content)
-        own = any(self.compression.changed(**fields, version=told.version) == told for fields in self._asking)
-        self._apply(told, by_peer=not own)
+        received = self._parse(content)
+        own = any(
+            self.compression.changed(**fields, version=received.version) == received
+            for fields in self._requested
+        )
+        self._apply(received, by_peer=not own)
 
     def _parse(self, content: bytes) -> Compression:
         try:

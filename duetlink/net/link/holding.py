@@ -25,7 +25,7 @@ MIN_BYTES = 128 * 1024  # below this, asking for a manifest costs as much as sen
 SIMILAR = 1.25  # an object of another name is searched if the sizes differ by at most this factor
 NOT_AGAIN = "what is in it need not travel again"
 COMPARED = "the peer has it: the next version is compared with it"
-LOOKED_THROUGH = 3  # bytes that are searched for content of an object, as a multiple of its size
+SEARCHED_SIZES = 3  # bytes that are searched for content of an object, as a multiple of its size
 MAX_PARTS = 2048  # parts (arrays) that an offer may describe
 _MIN_PART_BYTES = 8 * 1024
 
@@ -89,7 +89,7 @@ class Holding:
             if id(held.body) not in known and size_bytes / SIMILAR <= len(held.body) <= size_bytes * SIMILAR
         ]
         found: list[Held] = []
-        room_bytes = LOOKED_THROUGH * size_bytes
+        room_bytes = SEARCHED_SIZES * size_bytes
         for held in (*versions, *others):
             room_bytes -= len(held.body)
             if room_bytes >= 0:
@@ -135,16 +135,16 @@ class Versions:
         self._sent[name] = outgoing
         self._sent_bytes += outgoing.size_bytes
         if before is not None:
-            self._let_go(name, before)
+            self._release(name, before)
         while self._sent_bytes > self._quota_bytes or len(self._sent) > MAX_BODIES:
-            self._let_go(*self._sent.popitem(last=False))
+            self._release(*self._sent.popitem(last=False))
 
     def forget(self, name: str) -> None:
         sent = self._sent.pop(name, None)
         if sent is not None:
-            self._let_go(name, sent)
+            self._release(name, sent)
 
-    def _let_go(self, name: str, sent: Outgoing) -> None:
+    def _release(self, name: str, sent: Outgoing) -> None:
         self._sent_bytes -= sent.size_bytes
         if self._sent.get(name) is not sent:  # otherwise the same body was sent again, and is still kept
             sent.held.let_go(COMPARED, name)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # was written to shared memory.
 TICKET_TIMEOUT_S = 60.0
 _SLOW_BYTES_PER_S = 100e6
-_LOOK_BYTES_PER_S = 200e6  # about how fast both sides together, one after the other, compute manifests
+_SEARCH_BYTES_PER_S = 200e6  # about how fast both sides together, one after the other, compute manifests
 MAX_TRIES = 3  # on one path, without progress in between
 UPGRADE_MIN_BYTES = 8 * 1024 * 1024  # with less than this left, changing the path takes longer than it saves
 
@@ -49,7 +49,7 @@ UPGRADE_MIN_BYTES = 8 * 1024 * 1024  # with less than this left, changing the pa
 STALL_FIRST_S = 10.0
 STALL_S = 3.0
 STALL_PAUSES = 4
-_LOOK_S = 0.5
+_CHECK_S = 0.5
 
 SPEED_WINDOW_S = 2.0
 
@@ -109,7 +109,7 @@ class Imports:
         try:
             async with pull:
                 self.pulls.add(offer.transfer_id, pull)
-                receive_buffer = await self._land(offer, pull)
+                receive_buffer = await self._receive_body(offer, pull)
             body = receive_buffer.body()
             if not receive_buffer.mapped:
                 self._holding.keep(name, body, offer)
@@ -122,7 +122,7 @@ class Imports:
             self._end(offer, transfer, error)
             error = None  # the traceback refers to this frame: break the reference cycle
 
-    async def _land(self, offer: pb.TransferOffer, pull: Pull) -> ReceiveBuffer:
+    async def _receive_body(self, offer: pb.TransferOffer, pull: Pull) -> ReceiveBuffer:
         """Return a buffer with the whole body, verified."""
         loop, transfer = asyncio.get_running_loop(), pull.transfer
 
@@ -181,7 +181,7 @@ class Imports:
                 return True
         name = pull.transfer.name
         held = self._holding.similar(name, offer.size_bytes)
-        if not held or not self._worth_looking():
+        if not held or not self._is_search_worthwhile():
             return False
         query = pb.ManifestQuery(transfer_id=offer.transfer_id)
         timeout_s = _ticket_timeout_s(offer.size_bytes)
@@ -191,7 +191,7 @@ class Imports:
         receive_buffer.reference = await asyncio.to_thread(self._holding.version, name, offer.size_bytes)
         return bool(found)
 
-    def _worth_looking(self) -> bool:
+    def _is_search_worthwhile(self) -> bool:
         """Return True if searching the kept bodies is faster than the path, or the fewest bytes are
         wanted.
         """
@@ -203,7 +203,7 @@ class Imports:
         (speed,) = (
             status.bytes_per_s for status in self._path_selector.statuses() if status.name == best.name
         )
-        return speed is None or speed < _LOOK_BYTES_PER_S
+        return speed is None or speed < _SEARCH_BYTES_PER_S
 
     def _inline(self, offer: pb.TransferOffer, transfer: Transfer) -> memoryview:
         if len(offer.inline) != offer.size_bytes:
@@ -308,7 +308,7 @@ class Imports:
         since_s = noted_s = time.monotonic()
         longest_s, limit_s = 0.0, STALL_FIRST_S
         while True:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_S)
             now_s = time.monotonic()
             if pull.transfer.paused:  # a pause says nothing about the path
                 position_bytes = noted_bytes = receive_buffer.position_bytes

@@ -52,7 +52,7 @@ class Introducing:
         self._endpoint = endpoint
         self._subject = create_subject()
         self._introduced: asyncio.Future[pb.Introduction] = asyncio.get_running_loop().create_future()
-        self._introduced.add_done_callback(_look)
+        self._introduced.add_done_callback(_retrieve_error)
         self._rpc.handle(pb.Introduction, self._introduce)
         self._rpc.handle(pb.Bye, self._bye)
         self._rpc.notice(pb.Bye, lambda bye: self._end(peer_closed(bye.reason)))
@@ -158,7 +158,7 @@ def peer_closed(reason: str) -> LinkClosed:
     return error
 
 
-def _look(introduced: asyncio.Future[pb.Introduction]) -> None:
+def _retrieve_error(introduced: asyncio.Future[pb.Introduction]) -> None:
     with contextlib.suppress(
         asyncio.CancelledError, DuetError
     ):  # retrieve the error: `meet` may never have been called

@@ -79,8 +79,8 @@ class Reconnector:
         self._settings = settings
         self._owner: ReconnectorOwner | None = None  # set by `start`
         self._tasks: list[asyncio.Task[None]] = []
-        self._heard_s = self._counted_from_s = uptime_s()
-        self._heard = asyncio.Event()
+        self._received_s = self._counted_from_s = uptime_s()
+        self._received = asyncio.Event()
         self._beat_s = uptime_s()
         self._absent_s, self._back_s = 0.0, 0.0  # how long this side last did not run, and when it continued
         self._addresses = _addresses()
@@ -90,8 +90,8 @@ class Reconnector:
         self._deadline: Deadline | None = None
         self._search: asyncio.Task[PeerConnection] | None = None
         self._hurried = asyncio.Event()
-        self.control = DurableChannel(violated, self._note_heard, kept_bytes=CONTROL_KEPT_BYTES)
-        self.bulk = DurableChannel(violated, self._note_heard, kept_bytes=BULK_KEPT_BYTES)
+        self.control = DurableChannel(violated, self._note_received, kept_bytes=CONTROL_KEPT_BYTES)
+        self.bulk = DurableChannel(violated, self._note_received, kept_bytes=BULK_KEPT_BYTES)
         self.datagrams = ChannelDatagrams(violated)
         self.reconnects = 0
 
@@ -112,8 +112,8 @@ class Reconnector:
         self._beat_s = uptime_s()
         self._owner = owner
         self._tasks = [
-            asyncio.ensure_future(self._live(owner, reconnect)),
-            asyncio.ensure_future(self._beat(owner)),
+            asyncio.ensure_future(self._run(owner, reconnect)),
+            asyncio.ensure_future(self._send_heartbeats(owner)),
         ]
 
     @property
@@ -127,7 +127,7 @@ class Reconnector:
 
         An existing connection counts as lost unless something is received within two heartbeats.
         """
-        self._hope_for(2 * self._settings.heartbeat_interval_s)
+        self._expect_within(2 * self._settings.heartbeat_interval_s)
         self._hurried.set()
         if self._search is not None:
             self._search.cancel()
@@ -143,7 +143,7 @@ class Reconnector:
 
     # -- one connection after another ------------------------------------------------------------------------
 
-    async def _live(self, owner: ReconnectorOwner, reconnect: Reconnect | None) -> None:
+    async def _run(self, owner: ReconnectorOwner, reconnect: Reconnect | None) -> None:
         while True:
             self._why_lost = await self._wait_lost()
             why = self._why_lost()
@@ -173,7 +173,7 @@ class Reconnector:
         try:
             while not ended.done():
                 await asyncio.wait((ended,), timeout=self._settings.heartbeat_interval_s)
-                self._look_away()
+                self._detect_absence()
                 if uptime_s() - self._counted_from_s > self._settings.heartbeat_timeout_s:
                     own_absence = self.own_absence()
                     return partial(str, own_absence) if own_absence else self._silence
@@ -183,8 +183,8 @@ class Reconnector:
 
     def _silence(self) -> str:
         return (
-            f"the peer has been silent for {uptime_s() - self._heard_s:,.1f} s (its machine may sleep, its "
-            "kernel may be blocked or have died, or the network between you)"
+            f"the peer has been silent for {uptime_s() - self._received_s:,.1f} s (its machine may sleep, "
+            "its kernel may be blocked or have died, or the network between you)"
         )
 
     def own_absence(self) -> str:
@@ -192,7 +192,7 @@ class Reconnector:
         and ended less than one ago; else "".
         """
         settings = self._settings
-        self._look_away()
+        self._detect_absence()
         is_over = uptime_s() - self._back_s > settings.heartbeat_timeout_s
         if is_over or self._absent_s < settings.heartbeat_timeout_s:
             return ""
@@ -201,7 +201,7 @@ class Reconnector:
             words += ", after which the peer may have given up"
         return words
 
-    def _look_away(self) -> None:
+    def _detect_absence(self) -> None:
         """Detect, at each heartbeat, that this process did not run since the last one."""
         now_s = uptime_s()
         away_s, self._beat_s = now_s - self._beat_s, now_s
@@ -209,7 +209,7 @@ class Reconnector:
             return
         self._absent_s, self._back_s = away_s, now_s
         # the silence may be this side's own fault: give the peer one more heartbeat
-        self._hope_for(self._settings.heartbeat_interval_s)
+        self._expect_within(self._settings.heartbeat_interval_s)
         if self._owner is not None:  # later, since the caller is in the middle of something
             asyncio.get_running_loop().call_soon(self._owner.was_stopped)
 
@@ -218,13 +218,13 @@ class Reconnector:
         pause_s = _PAUSE_FIRST_S
         while True:
             connection = self._connection
-            self._heard.clear()
+            self._received.clear()
             self._hurried.clear()
-            heard = asyncio.ensure_future(self._heard.wait())
+            received = asyncio.ensure_future(self._received.wait())
             hurried = asyncio.ensure_future(self._hurried.wait())
             attempt = asyncio.ensure_future(self._replace(reconnect))
             try:
-                await asyncio.wait((attempt, heard), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((attempt, received), return_when=asyncio.FIRST_COMPLETED)
                 if self._connection is not connection:  # the message came over the new connection
                     await asyncio.wait((attempt,))
                 if not attempt.done():
@@ -232,13 +232,13 @@ class Reconnector:
                 if self._succeeded(owner, attempt):
                     self.reconnects += 1
                     return
-                await asyncio.wait((heard, hurried), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
-                if heard.done() and self._connection is connection:
+                await asyncio.wait((received, hurried), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+                if received.done() and self._connection is connection:
                     return
                 if hurried.done():
                     pause_s = 0.0
             finally:
-                heard.cancel()
+                received.cancel()
                 hurried.cancel()
                 if not attempt.done():
                     attempt.cancel()
@@ -259,7 +259,7 @@ class Reconnector:
 
     async def _replace(self, reconnect: Reconnect) -> None:
         """Put a new connection under the channels; if that raises, the old one stays."""
-        connection = await self._found(reconnect)
+        connection = await self._find_peer(reconnect)
         try:
             await connection.wait_open(self._settings.pairing_timeout_s)
         except BaseException:
@@ -270,7 +270,7 @@ class Reconnector:
         await old.close()
         await self._wait_resumed(connection)
 
-    async def _found(self, reconnect: Reconnect) -> PeerConnection:
+    async def _find_peer(self, reconnect: Reconnect) -> PeerConnection:
         search = self._search = asyncio.ensure_future(reconnect())
         try:
             await asyncio.wait((search,))
@@ -302,15 +302,15 @@ class Reconnector:
         self.control.attach(self._connection.control)
         self.bulk.attach(self._connection.bulk)
         self.datagrams.attach(self._connection.datagrams)
-        self._note_heard()
+        self._note_received()
 
     # -- heartbeat -----------------------------------------------------------------------------------
 
-    def _note_heard(self) -> None:
-        self._heard_s = self._counted_from_s = uptime_s()
-        self._heard.set()
+    def _note_received(self) -> None:
+        self._received_s = self._counted_from_s = uptime_s()
+        self._received.set()
 
-    async def _beat(self, owner: ReconnectorOwner) -> None:
+    async def _send_heartbeats(self, owner: ReconnectorOwner) -> None:
         """Ping at every interval, and check if this machine's addresses have changed."""
         interval_s = self._settings.heartbeat_interval_s
         pings: set[asyncio.Task[None]] = set()
@@ -320,17 +320,17 @@ class Reconnector:
                 pings.add(ping)
                 ping.add_done_callback(pings.discard)
                 await asyncio.sleep(interval_s)
-                self._look_away()
+                self._detect_absence()
                 addresses = _addresses()
                 if addresses != self._addresses:
                     self._addresses = addresses
-                    self._hope_for(2 * interval_s)
+                    self._expect_within(2 * interval_s)
                     owner.network_changed()
         finally:
             for ping in pings:
                 ping.cancel()
 
-    def _hope_for(self, time_s: float) -> None:
+    def _expect_within(self, time_s: float) -> None:
         """Count the connection as lost unless something is received within `time_s` from now."""
         self._counted_from_s = uptime_s() - max(self._settings.heartbeat_timeout_s - time_s, 0.0)
 

@@ -54,10 +54,10 @@ class Tuning:
             cpu.work_clock,
             workers=workers,
             together=together,
-            wanted=self._want,
+            wanted=self._request_codec,
         )
-        rpc.notice(pb.TunerDecision, self._told)
-        rpc.notice(pb.PathSpeed, self._measured)
+        rpc.notice(pb.TunerDecision, self._on_peer_decision)
+        rpc.notice(pb.PathSpeed, self._on_path_speed)
         rpc.notice(pb.CodecWanted, lambda wanted: self.tuner.load_for_peer(wanted.name))
 
     def apply(self, compression: Compression) -> None:
@@ -82,25 +82,25 @@ class Tuning:
         )
         content = json_.dump(decision.to_wire())
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._tell, pb.TunerDecision(content=content))
+            self._loop.call_soon_threadsafe(self._send_decision, pb.TunerDecision(content=content))
 
-    def _want(self, codec: str) -> None:
+    def _request_codec(self, codec: str) -> None:
         """Ask the peer to load a codec. Called on the thread that loads it here."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._rpc.tell_nowait, pb.CodecWanted(name=codec))
 
-    def _tell(self, decision: pb.TunerDecision) -> None:
+    def _send_decision(self, decision: pb.TunerDecision) -> None:
         self._rpc.tell_nowait(decision)
         self._sink.changed()
 
-    def _measured(self, speed: pb.PathSpeed) -> None:
+    def _on_path_speed(self, speed: pb.PathSpeed) -> None:
         if speed.path not in self._paths or not 0 < speed.bytes_per_s < math.inf:
             raise RemoteProtocolError(
                 f"the peer reported {speed.bytes_per_s} bytes/s for the path {speed.path[:40]!r}"
             )
         self.tuner.goodput[speed.path] = speed.bytes_per_s
 
-    def _told(self, message: pb.TunerDecision) -> None:
+    def _on_peer_decision(self, message: pb.TunerDecision) -> None:
         decision = Decision.from_wire(json_.load(message.content, "decision"))
         self._theirs.add(decision)
         self._arrived_s.setdefault(decision.number, time.monotonic())

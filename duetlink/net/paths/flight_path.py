@@ -82,7 +82,7 @@ class FlightPath(Path):
         pulling = asyncio.get_running_loop().run_in_executor(
             self._context.waiting, call, ticket, into, abort.append
         )
-        pulling.add_done_callback(_look)
+        pulling.add_done_callback(_retrieve_error)
         try:
             await asyncio.shield(pulling)
         except asyncio.CancelledError:
@@ -101,6 +101,6 @@ class FlightPath(Path):
             client.close()
 
 
-def _look(pulling: asyncio.Future[None]) -> None:
+def _retrieve_error(pulling: asyncio.Future[None]) -> None:
     if not pulling.cancelled():
         pulling.exception()  # mark the error as retrieved: the caller may have been cancelled

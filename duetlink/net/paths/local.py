@@ -72,7 +72,7 @@ class LocalPath(Path):
         super().__init__(context)
         self._placed: dict[Outgoing, asyncio.Future[_Placed]] = {}
         self._ready: dict[_Placed, None] = {}  # least recently used first
-        self._going: dict[bytes, _Placed] = {}  # by transfer number
+        self._transfers: dict[bytes, _Placed] = {}  # by transfer number
         self._held: set[SharedMemory] = set()
         self._same_host = self._closed = False
         context.rpc.handle(pb.LocalChallenge, self._prove)
@@ -109,16 +109,16 @@ class LocalPath(Path):
             while not placed.memory.is_open:  # it was evicted at the same moment
                 placed = await self._find(outgoing)
         except BaseException:
-            if transfer_id not in self._going:
+            if transfer_id not in self._transfers:
                 outgoing.held.let_go(FETCHED, transfer_id)
             raise
-        self._going[transfer_id] = placed
+        self._transfers[transfer_id] = placed
         self._context.holdings.keep(placed.held, FETCHED, transfer_id)
-        self._make_ready(placed)
+        self._keep_ready(placed)
         return pb.Ticket(path=self.name, memory=_to_wire(placed.memory.region))
 
     def release(self, transfer_id: bytes) -> None:
-        placed = self._going.pop(transfer_id, None)
+        placed = self._transfers.pop(transfer_id, None)
         if placed is not None:
             placed.held.let_go(FETCHED, transfer_id)
             placed.outgoing.held.let_go(FETCHED, transfer_id)
@@ -134,15 +134,15 @@ class LocalPath(Path):
         if placing.cancelled() or placing.exception() is not None:
             self._placed.pop(outgoing, None)  # let the next request try again
 
-    def _make_ready(self, placed: _Placed) -> None:
+    def _keep_ready(self, placed: _Placed) -> None:
         """Keep it as the most recently used body; evict the least recently used one if there are too many."""
         self._ready.pop(placed, None)
         self._ready[placed] = None
         self._context.holdings.keep(placed.held, READY)
         if len(self._ready) > MOST_READY:
-            self._unready(next(iter(self._ready)))
+            self._evict(next(iter(self._ready)))
 
-    def _unready(self, placed: _Placed) -> None:
+    def _evict(self, placed: _Placed) -> None:
         self._ready.pop(placed, None)
         placed.held.let_go(READY)
 
@@ -167,7 +167,7 @@ class LocalPath(Path):
             memory.close()
         self._held.clear()
         self._placed.clear()
-        self._going.clear()
+        self._transfers.clear()
 
     async def _prove(self, challenge: pb.LocalChallenge) -> pb.LocalProof:
         if len(challenge.nonce) != NONCE_BYTES:
@@ -217,7 +217,7 @@ class LocalPath(Path):
         memory.seal()
         held = Retained(f"shared memory of {outgoing.held.title or 'a value'}", outgoing.size_bytes, 1)
         placed = _Placed(outgoing, memory, held)
-        no_longer_kept = partial(self._unready, placed)
+        no_longer_kept = partial(self._evict, placed)
         outgoing.held.at_end(no_longer_kept)
 
         def end() -> None:
@@ -227,7 +227,7 @@ class LocalPath(Path):
             self._drop(memory)
 
         held.at_end(end)
-        self._make_ready(placed)
+        self._keep_ready(placed)
         return placed
 
     def _drop(self, memory: SharedMemory) -> None:

@@ -131,10 +131,12 @@ class PeerConnection:
         if len(data) > MAX_DESCRIPTION_BYTES:
             raise RemoteProtocolError(f"the peer's session description is too long: {len(data)} bytes")
         try:
-            told = json_.read(data, _Description)
-            if told.type != expected or "m=application" not in told.sdp:
+            description = json_.read(data, _Description)
+            if description.type != expected or "m=application" not in description.sdp:
                 raise ValueError(f"it is no {expected} of data channels")
-            await self._pc.setRemoteDescription(RTCSessionDescription(sdp=told.sdp, type=told.type))
+            await self._pc.setRemoteDescription(
+                RTCSessionDescription(sdp=description.sdp, type=description.type)
+            )
         except InvalidStateError:
             raise LinkClosed("the connection was closed while the peer's description arrived") from None
         except Exception as error:

@@ -46,7 +46,7 @@ class DurableChannel:
     ) -> None:
         """`violated` is called when the peer breaks the protocol, `heard` whenever any frame arrives."""
         self.violated = violated
-        self._heard = heard
+        self._on_frame = heard
         self._on_message: Callable[[bytes], None] = lambda message: None
         self._limit_bytes = kept_bytes
         self._channel: MessageChannel | None = None
@@ -58,8 +58,8 @@ class DurableChannel:
         self._room = asyncio.Event()
         self._turn = asyncio.Lock()  # first come, first sent; fair
         self._closed: str | None = None
-        self._owed_messages = 0
-        self._owed_bytes = 0
+        self._unconfirmed_messages = 0
+        self._unconfirmed_bytes = 0
         self._confirming: asyncio.TimerHandle | None = None
         self._ping_numbers = itertools.count(1)
         self._pings: dict[int, asyncio.Future[None]] = {}
@@ -159,29 +159,29 @@ class DurableChannel:
             self._channel.send_nowait(_HEADER.pack(kind, number, self._arrived) + message)
         except LinkClosed:
             return False
-        self._owed_messages = self._owed_bytes = 0
+        self._unconfirmed_messages = self._unconfirmed_bytes = 0
         return True
 
-    def _owe(self, size_bytes: int) -> None:
+    def _note_unconfirmed(self, size_bytes: int) -> None:
         """Note that a message must be confirmed to the peer: at a limit now, otherwise with the next
         frame.
         """
-        self._owed_messages += 1
-        self._owed_bytes += size_bytes
-        if self._owed_messages >= _CONFIRM_MESSAGES or self._owed_bytes >= _CONFIRM_BYTES:
+        self._unconfirmed_messages += 1
+        self._unconfirmed_bytes += size_bytes
+        if self._unconfirmed_messages >= _CONFIRM_MESSAGES or self._unconfirmed_bytes >= _CONFIRM_BYTES:
             self._transmit(_ARRIVED, 0)
         elif self._confirming is None:
             self._confirming = asyncio.get_running_loop().call_later(_CONFIRM_DELAY_S, self._confirm)
 
     def _confirm(self) -> None:
         self._confirming = None
-        if self._owed_messages:
+        if self._unconfirmed_messages:
             self._transmit(_ARRIVED, 0)
 
     # -- receiving ----------------------------------------------------------------------------------------
 
     def _received(self, frame: bytes) -> None:
-        self._heard()
+        self._on_frame()
         try:
             message = self._take(frame)
             if message is not None:
@@ -210,7 +210,7 @@ class DurableChannel:
         return None
 
     def _take_message(self, number: int, frame: bytes) -> bytes | None:
-        self._owe(len(frame))
+        self._note_unconfirmed(len(frame))
         if (
             number <= self._arrived
         ):  # a duplicate: it came over an earlier connection, but that ended before it was confirmed

@@ -163,14 +163,14 @@ class Rpc:
         if envelope.id:
             self._serve(envelope, body)
         else:
-            self._hear(body)
+            self._handle_notice(body)
 
     def _reply(self, call_id: int, body: Message) -> None:
         future = self._waiting.get(call_id)
         if future is not None and not future.done():  # otherwise the call was cancelled meanwhile
             future.set_result(body)
 
-    def _hear(self, body: Message) -> None:
+    def _handle_notice(self, body: Message) -> None:
         if isinstance(body, pb.Cancel):
             task = self._serving.get(body.call_id)
             if task is not None:

@@ -81,7 +81,7 @@ class _Mailbox:
         self.size_bytes = 0
 
 
-class _Lobby:
+class _Hall:
     def __init__(self, seats: int, lifetime_s: float, now_s: float) -> None:
         self.key = secrets.token_bytes(HALL_BYTES)
         self.seats = seats
@@ -90,7 +90,7 @@ class _Lobby:
         self.opened = 0
         self.used = False
         self.over = False  # no more mailboxes may be opened; it is removed with its last one
-        self.there: dict[tuple[int, int], _Mailbox] = {}  # oldest first
+        self.mailboxes: dict[tuple[int, int], _Mailbox] = {}  # oldest first
 
 
 class Mailboxes:
@@ -106,7 +106,7 @@ class Mailboxes:
         self._clock = clock
         self._choose = choose
         self._open: dict[Key, _Mailbox] = {}
-        self._halls: dict[int, _Lobby] = {}
+        self._halls: dict[int, _Hall] = {}
         self._nameplates: dict[bytes, int] = {}  # nameplates of halls, by the hall's key
         self._gone: dict[int, float] = {}  # nameplates of used mailboxes -> when to forget, oldest first
         self._buckets: dict[str, TokenBucket] = {}
@@ -144,7 +144,7 @@ class Mailboxes:
         deadline_s = self._clock() + lifetime_s
         granted = pb.Claimed(nameplate=nameplate, lifetime_s=max(1, int(lifetime_s)))
         if seats:
-            hall = self._halls[nameplate] = _Lobby(seats, lifetime_s, self._clock())
+            hall = self._halls[nameplate] = _Hall(seats, lifetime_s, self._clock())
             self._nameplates[hall.key] = nameplate
             granted.hall = hall.key
             return self._set_up(self._in_hall(nameplate, hall), granted)
@@ -158,7 +158,7 @@ class Mailboxes:
         if nameplate is None or self._halls[nameplate].over:
             raise Refused(Refusal.UNKNOWN_NAMEPLATE, "no hall has this key")
         hall = self._halls[nameplate]
-        if len(hall.there) >= hall.seats:
+        if len(hall.mailboxes) >= hall.seats:
             raise Refused(Refusal.LIMIT, f"the {hall.seats} seats of nameplate {nameplate} have been opened")
         if hall.used:  # a running group keeps its code while it opens mailboxes
             hall.deadline_s = self._clock() + hall.lifetime_s
@@ -166,10 +166,10 @@ class Mailboxes:
         granted = pb.Claimed(nameplate=nameplate, lifetime_s=lifetime_s, hall=key)
         return self._set_up(self._in_hall(nameplate, hall), granted)
 
-    def _in_hall(self, nameplate: int, hall: _Lobby) -> _Mailbox:
+    def _in_hall(self, nameplate: int, hall: _Hall) -> _Mailbox:
         number = nameplate, hall.opened
         hall.opened += 1
-        mailbox = self._open[number] = hall.there[number] = _Mailbox(number, hall.deadline_s)
+        mailbox = self._open[number] = hall.mailboxes[number] = _Mailbox(number, hall.deadline_s)
         return mailbox
 
     def _set_up(self, mailbox: _Mailbox, granted: pb.Claimed) -> Seat:
@@ -183,7 +183,7 @@ class Mailboxes:
         self.expire()
         mailbox = self._open.get(nameplate)
         if (hall := self._halls.get(nameplate)) is not None:
-            mailbox = next((each for each in hall.there.values() if not each.used), None)
+            mailbox = next((each for each in hall.mailboxes.values() if not each.used), None)
             if mailbox is None and hall.over:
                 raise Refused(Refusal.USED, f"the code with number {nameplate} has been used")
             if mailbox is None:
@@ -254,7 +254,7 @@ class Mailboxes:
                 seat.end(Refused(Refusal.EXPIRED, f"the time of {name} is over").frame())
             self._remove(number)
         for nameplate, hall in list(self._halls.items()):
-            if not hall.there and hall.deadline_s + HALL_KEPT_S <= now_s:
+            if not hall.mailboxes and hall.deadline_s + HALL_KEPT_S <= now_s:
                 self._remove_hall(nameplate, hall)
         self._gone = {nameplate: end_s for nameplate, end_s in self._gone.items() if end_s > now_s}
         self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.is_full(now_s)}
@@ -265,7 +265,7 @@ class Mailboxes:
 
     def _make_room(self) -> None:
         self.expire()
-        empty = sum(not hall.there for hall in self._halls.values())
+        empty = sum(not hall.mailboxes for hall in self._halls.values())
         if len(self._open) + empty >= self._limits.mailboxes:
             raise Refused(
                 Refusal.LIMIT, f"the server holds {self._limits.mailboxes} mailboxes already; try again later"
@@ -276,14 +276,14 @@ class Mailboxes:
         if isinstance(number, tuple):
             nameplate = number[0]
             hall = self._halls[nameplate]
-            del hall.there[number]
+            del hall.mailboxes[number]
             is_kept = hall.used and not hall.over and self._clock() < hall.deadline_s + HALL_KEPT_S
-            if not (hall.there or is_kept):
+            if not (hall.mailboxes or is_kept):
                 self._remove_hall(nameplate, hall)
         elif used and isinstance(number, int):
             self._remember(number)
 
-    def _remove_hall(self, nameplate: int, hall: _Lobby) -> None:
+    def _remove_hall(self, nameplate: int, hall: _Hall) -> None:
         del self._halls[nameplate], self._nameplates[hall.key]
         if hall.used:
             self._remember(nameplate)

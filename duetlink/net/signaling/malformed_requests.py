@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiohttp.http_exceptions import HttpProcessingError
 
-_TOLD_EACH_S = 60.0
+_LOG_INTERVAL_S = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class MalformedRequests(logging.Handler):
         )  # a logger of its own, not that of other servers in this process
         self.logger.addHandler(self)
         self._clock = clock
-        self._told_s = clock()
+        self._logged_s = clock()
         self._count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -38,9 +38,9 @@ class MalformedRequests(logging.Handler):
 
     def tell(self, *, now: bool = False) -> None:
         """Log the number, if a minute has passed since the last time, or if `now`."""
-        if not now and self._clock() - self._told_s < _TOLD_EACH_S:
+        if not now and self._clock() - self._logged_s < _LOG_INTERVAL_S:
             return
-        self._told_s = self._clock()
+        self._logged_s = self._clock()
         if self._count:
             _log.info("%d connections that were no clients' were refused", self._count)
             self._count = 0

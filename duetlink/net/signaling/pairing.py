@@ -107,7 +107,7 @@ async def pair_owner(
             return Paired(key, their_hello, offer, protocol, features)
     except WrongCode:
         await mailbox.close("wrong-code")
-        raise _burnt(code) from None
+        raise _wrong_code(code) from None
     except BaseException:
         await mailbox.close("errory")
         raise
@@ -123,7 +123,7 @@ async def connected(mailbox: Mailbox, code: SessionCode, connecting: Awaitable[T
         PeerUnreachable: the answer was lost on the way, or the scientist has given up.
         What `connecting` raises.
     """
-    trying, taken = asyncio.ensure_future(connecting), asyncio.ensure_future(_taken(mailbox, code))
+    trying, taken = asyncio.ensure_future(connecting), asyncio.ensure_future(_wait_left(mailbox, code))
     try:
         await asyncio.wait((trying, taken), return_when=asyncio.FIRST_COMPLETED)
         if not trying.done():
@@ -140,7 +140,7 @@ async def connected(mailbox: Mailbox, code: SessionCode, connecting: Awaitable[T
     return result
 
 
-async def _taken(mailbox: Mailbox, code: SessionCode) -> None:
+async def _wait_left(mailbox: Mailbox, code: SessionCode) -> None:
     """Wait until the scientist has left with the answer, or the mailbox can tell nothing more."""
     try:
         while True:
@@ -148,7 +148,7 @@ async def _taken(mailbox: Mailbox, code: SessionCode) -> None:
     except OtherSideDone:
         return
     except WrongCode:
-        raise _burnt(code) from None
+        raise _wrong_code(code) from None
     except LinkClosed:
         raise PeerUnreachable(
             f"somebody who knows code {code.nameplate} came, and left before they had this side's answer: it "
@@ -158,7 +158,7 @@ async def _taken(mailbox: Mailbox, code: SessionCode) -> None:
         return
 
 
-def _burnt(code: SessionCode) -> WrongCode:
+def _wrong_code(code: SessionCode) -> WrongCode:
     return WrongCode(
         f"somebody tried a wrong code for {code.nameplate}, or altered a message on the way; the code is "
         "burnt: run launch() for a new one"

@@ -25,7 +25,7 @@ MOST_HEAD_BYTES = 16 * 1024
 PART_BYTES = 1024 * 1024
 MOST_FRAMES = 256  # of one batch
 MOST_TABLE_BYTES = 128 * 1024
-MOST_PARCEL_BYTES = PART_BYTES + 4096
+MOST_BATCH_BYTES = PART_BYTES + 4096
 
 # Small bodies are copied together into one batch; a larger one has a batch of its own.
 _JOINED_BYTES = 64 * 1024
@@ -34,7 +34,7 @@ _MOST_JOINED_BYTES = 256 * 1024
 # Credit that a frame costs in addition to its head and body, so that empty ones are not free.
 OVERHEAD_BYTES = 64
 
-_PARCEL = struct.Struct("!QQ")  # number of the first frame; number of the peer's last frame that has arrived
+_BATCH = struct.Struct("!QQ")  # number of the first frame; number of the peer's last frame that has arrived
 _FRAME = struct.Struct("!BQQHI")  # kind, stream, value, length of the head, length of the body
 
 Bytes = bytes | memoryview
@@ -79,7 +79,7 @@ class FrameBatch:
 
     def to_wire(self) -> tuple[bytes, Bytes]:
         """Return the table and the bodies."""
-        table = [_PARCEL.pack(self.first, self.arrived)]
+        table = [_BATCH.pack(self.first, self.arrived)]
         for frame in self.frames:
             table.append(_FRAME.pack(frame.kind, frame.stream, frame.value, len(frame.head), len(frame.body)))
             table.append(frame.head)
@@ -97,14 +97,14 @@ class FrameBatch:
             LimitExceeded: it is too long, or has too many frames.
             RemoteProtocolError: it is malformed.
         """
-        if len(table) > MOST_TABLE_BYTES or len(bodies) > MOST_PARCEL_BYTES:
+        if len(table) > MOST_TABLE_BYTES or len(bodies) > MOST_BATCH_BYTES:
             raise LimitExceeded(f"the peer sent a batch of {len(table)} and {len(bodies)} bytes")
-        if len(table) < _PARCEL.size:
+        if len(table) < _BATCH.size:
             raise RemoteProtocolError(f"the peer sent a batch whose table has {len(table)} bytes")
-        first, arrived = _PARCEL.unpack_from(table)
+        first, arrived = _BATCH.unpack_from(table)
         bodies = bodies.cast("B") if len(bodies) else bodies  # Arrow's buffers have signed bytes
         frames: list[Frame] = []
-        position, start = _PARCEL.size, 0
+        position, start = _BATCH.size, 0
         while position < len(table):
             if len(frames) == MOST_FRAMES:
                 raise LimitExceeded(f"the peer sent over {MOST_FRAMES} frames in one batch")
@@ -137,7 +137,7 @@ class Packing:
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
-        self._table_bytes = _PARCEL.size
+        self._table_bytes = _BATCH.size
         self._bodies_bytes = 0
 
     def add(self, frame: Frame) -> bool:

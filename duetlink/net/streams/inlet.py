@@ -36,27 +36,27 @@ _MOST_WAITING = 16
 class Inlet:
     """Methods belong to the loop thread.
 
-    `on_parcel` processes each batch, in order; it raises RemoteProtocolError if a batch is not valid.
+    `on_batch` processes each batch, in order; it raises RemoteProtocolError if a batch is not valid.
     """
 
     def __init__(
         self,
         rpc: Rpc,
         path_selector: PathSelector,
-        on_parcel: Callable[[FrameBatch], None],
+        on_batch: Callable[[FrameBatch], None],
         on_violation: Callable[[RemoteProtocolError], None],
         on_stranded: Callable[[PathUnavailable], None],
     ) -> None:
         """`on_stranded` is called when all paths have been down for long, although the link exists."""
         self._rpc = rpc
         self._path_selector = path_selector
-        self._on_parcel = on_parcel
+        self._on_batch = on_batch
         self._on_violation = on_violation
         self._on_stranded = on_stranded
         self.arrived = 0  # the number of the last frame that has arrived
         self.path = ""  # the path by which frames arrive now
-        self._parcels = 0
-        self._heard_s = 0.0
+        self._batches = 0
+        self._received_s = 0.0
         self._patience_s: dict[str, float] = {}  # the time limit of each path that was silent
         self._running: asyncio.Task[None] | None = None
 
@@ -70,14 +70,14 @@ class Inlet:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
 
-    def take(self, parcel: FrameBatch) -> None:
+    def take(self, batch: FrameBatch) -> None:
         """Process the next batch. Raises RemoteProtocolError if it is not the next one."""
-        self._heard_s = time.monotonic()
-        self._parcels += 1
-        if parcel.first != self.arrived + 1:
-            raise RemoteProtocolError(f"the peer sent frame {parcel.first} after frame {self.arrived}")
-        self.arrived += len(parcel.frames)
-        self._on_parcel(parcel)
+        self._received_s = time.monotonic()
+        self._batches += 1
+        if batch.first != self.arrived + 1:
+            raise RemoteProtocolError(f"the peer sent frame {batch.first} after frame {self.arrived}")
+        self.arrived += len(batch.frames)
+        self._on_batch(batch)
 
     async def _run(self) -> None:
         try:
@@ -101,9 +101,9 @@ class Inlet:
             if not isinstance(path, FlightPath):
                 avoid[path.name] = "it carries no streams"
                 continue
-            before = self._parcels
+            before = self._batches
             why = await self._try(path, avoid)
-            if self._parcels > before:
+            if self._batches > before:
                 tries.clear()
                 avoid = {}
                 continue
@@ -137,7 +137,7 @@ class Inlet:
         """Pull by `path` until it breaks, is silent, or a better one is up."""
         handover = _Handover(self.take)
         self.path = path.name
-        self._heard_s = time.monotonic()
+        self._received_s = time.monotonic()
         following = asyncio.ensure_future(path.follow(ticket, handover.put, handover.stop))
         better = asyncio.ensure_future(self._path_selector.wait_better_than(path, avoid))
         patience_s = self._patience_s.get(path.name, _SILENT_S)
@@ -163,9 +163,9 @@ class Inlet:
         """Wait until nothing has arrived for `patience_s` although the peer is connected; return how long."""
         while True:
             await asyncio.sleep(BEAT_S)
-            silence_s = time.monotonic() - self._heard_s
+            silence_s = time.monotonic() - self._received_s
             if self._path_selector.paused:
-                self._heard_s = time.monotonic()
+                self._received_s = time.monotonic()
             elif silence_s > patience_s:
                 return silence_s
 
@@ -183,12 +183,12 @@ class _Handover:
 
     def put(self, table: bytes, bodies: memoryview) -> None:
         """Called on the thread; waits while the loop is behind. Raises RemoteProtocolError, _Stopped."""
-        parcel = FrameBatch.from_wire(table, bodies)
+        batch = FrameBatch.from_wire(table, bodies)
         with self._changed:
             self._changed.wait_for(lambda: len(self._waiting) < _MOST_WAITING or self._stopped)
             if self._stopped:
                 raise _Stopped
-            self._waiting.append(parcel)
+            self._waiting.append(batch)
             first = len(self._waiting) == 1
         if first:
             with contextlib.suppress(RuntimeError):  # the loop has been closed
@@ -202,14 +202,14 @@ class _Handover:
     def take_rest(self) -> None:
         """Process the waiting batches, on the loop."""
         with self._changed:
-            parcels = list(self._waiting)
+            batches = list(self._waiting)
             self._waiting.clear()
             self._changed.notify_all()
         try:
-            for parcel in parcels:
+            for batch in batches:
                 if self._failure.done():
                     return
-                self._take(parcel)
+                self._take(batch)
         except RemoteProtocolError as error:
             self._failure.set_result(error)
 

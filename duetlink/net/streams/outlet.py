@@ -43,7 +43,7 @@ class Outlet:
         self._confirmed = 0
         self.kept_bytes = 0  # of the unconfirmed frames
         self._arrived = 0  # number of the peer's last frame that has arrived
-        self._confirm_at_once = self._owed = False
+        self._confirm_at_once = self._is_confirmation_due = False
         self._feed: OutletFeed | None = None
         self._closed: LinkClosed | None = None
         self._queued_bytes = 0  # of the frames that the feed has not taken
@@ -135,9 +135,9 @@ class Outlet:
         with self._changed:
             self._arrived = arrived
             self._confirm_at_once |= at_once
-            if at_once or not self._owed:
+            if at_once or not self._is_confirmation_due:
                 self._changed.notify_all()
-            self._owed = True
+            self._is_confirmation_due = True
 
     def feed(self, arrived: int) -> OutletFeed:
         """Return a new feed of the frames after `arrived`; an earlier feed ends.
@@ -178,8 +178,8 @@ class Outlet:
         """Return the next batch of a feed; an empty one after `patience_s`; None once the feed is over."""
         with self._changed:
             if not self._ready(feed):
-                self._changed.wait_for(lambda: self._ready(feed) or self._owed, patience_s)
-                if self._owed and not self._ready(
+                self._changed.wait_for(lambda: self._ready(feed) or self._is_confirmation_due, patience_s)
+                if self._is_confirmation_due and not self._ready(
                     feed
                 ):  # wait a moment for frames, with which to send the confirmation
                     self._changed.wait_for(lambda: self._ready(feed), min(_CONFIRM_S, patience_s))
@@ -195,7 +195,7 @@ class Outlet:
                 self._wanted = False
                 with suppress(RuntimeError):  # the loop has been closed
                     self._loop.call_soon_threadsafe(self._room.set)
-            self._owed = self._confirm_at_once = False
+            self._is_confirmation_due = self._confirm_at_once = False
             return FrameBatch(first, self._arrived, packing.frames)
 
     def _ready(self, feed: OutletFeed) -> bool:
@@ -214,6 +214,6 @@ class OutletFeed:
         self._outlet = outlet
         self.given = given  # number of the last frame taken; the outlet writes it
 
-    def parcels(self) -> Iterator[tuple[bytes, Bytes]]:
-        while (parcel := self._outlet.take(self, BEAT_S)) is not None:
-            yield parcel.to_wire()
+    def batches(self) -> Iterator[tuple[bytes, Bytes]]:
+        while (batch := self._outlet.take(self, BEAT_S)) is not None:
+            yield batch.to_wire()

@@ -207,21 +207,21 @@ class Streams:
             self._outlet.put(Frame(CLOSE, stream.number, head=b"no path works"))
         self._end_all(error)
 
-    def _arrived(self, parcel: FrameBatch) -> None:
+    def _arrived(self, batch: FrameBatch) -> None:
         if self._closed is not None:
             return
-        self._outlet.confirm(parcel.arrived)
+        self._outlet.confirm(batch.arrived)
         if self._outlet.kept_bytes > 2 * MOST_KEPT_BYTES:
             raise LimitExceeded(f"the peer confirms nothing of {self._outlet.kept_bytes} bytes")
         size_bytes, at_once = 0, False
-        for frame in parcel.frames:
+        for frame in batch.frames:
             size_bytes += frame.message_bytes
             at_once |= (
                 self._take(frame) > COPIED_BYTES
             )  # the sender of a large message waits for the confirmation
         if size_bytes:
             self._count("in", size_bytes)
-        if parcel.frames:
+        if batch.frames:
             self._unconfirmed_bytes += size_bytes
             at_once |= self._unconfirmed_bytes >= _CONFIRM_BYTES
             if at_once:

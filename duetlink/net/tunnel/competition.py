@@ -19,7 +19,7 @@ HASTE = 2.0
 WITHDRAWAL_ROUNDS = 3
 INTERVAL_ROUNDS = 10  # the fewest between withdrawals
 INTERVAL_S = 1.5
-SECOND_LOOK_S = 0.5
+SECOND_CHECK_S = 0.5
 VERDICTS = 2  # equal verdicts in a row that end the competition
 EMPTY_S = 0.5  # the queue must stay empty for so long, and for EMPTY_ROUNDS, to end the competition
 EMPTY_ROUNDS = 10
@@ -36,7 +36,7 @@ class Competition:
         "_floor_s",
         "_is_withdrawn",
         "_model",
-        "_next_look_s",
+        "_next_check_s",
         "_queued_s",
         "_rounds",
         "_verdict_rtt_s",
@@ -56,7 +56,7 @@ class Competition:
         self._rounds = 0  # since the last withdrawal began or ended
         self._verdicts = int(first is Verdict.LONGER)
         self._verdict_rtt_s = model.round_rtt_s
-        self._next_look_s = now_s + (SECOND_LOOK_S if self._verdicts else INTERVAL_S)
+        self._next_check_s = now_s + (SECOND_CHECK_S if self._verdicts else INTERVAL_S)
 
     @property
     def window_bytes(self) -> float:
@@ -87,7 +87,7 @@ class Competition:
         if self._is_withdrawn:
             if self._rounds >= WITHDRAWAL_ROUNDS:
                 return self._judge(now)
-        elif now > self._next_look_s and self._rounds >= INTERVAL_ROUNDS:
+        elif now > self._next_check_s and self._rounds >= INTERVAL_ROUNDS:
             self._withdrawal.begin(model)
             self._is_withdrawn = True
             self._rounds = 0
@@ -115,12 +115,12 @@ class Competition:
             verdict = Verdict.SHARED  # the length of a path does not change at every check
         self._verdict_rtt_s = rtt_s
         self._end_withdrawal()
-        self._next_look_s = now_s + INTERVAL_S
+        self._next_check_s = now_s + INTERVAL_S
         if verdict is Verdict.SHARED:
             self._verdicts = 0
         elif verdict is not Verdict.UNKNOWN:
             self._verdicts += 1
             if self._verdicts == VERDICTS:
                 return verdict
-            self._next_look_s = now_s + SECOND_LOOK_S
+            self._next_check_s = now_s + SECOND_CHECK_S
         return None

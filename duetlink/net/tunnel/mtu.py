@@ -40,7 +40,7 @@ class MtuSearch:
         self.datagram_bytes = BASE_BYTES
         self.deadline_s = math.inf  # when `due` has probes to send; set by `begin`
         self._tries = 0
-        self._asked: dict[int, int] = {}  # packet number -> size
+        self._probes: dict[int, int] = {}  # packet number -> size
         self._lost_full = 0
 
     def begin(self, now_s: float) -> None:
@@ -55,7 +55,7 @@ class MtuSearch:
         larger = tuple(size for size in CANDIDATES_BYTES if size > self.datagram_bytes)
         if self._tries >= _TRIES or not larger:
             self._tries = 0
-            self._asked.clear()
+            self._probes.clear()
             self.deadline_s = now_s + _RAISE_S
             return ()
         self._tries += 1
@@ -63,14 +63,14 @@ class MtuSearch:
         return larger
 
     def on_probe(self, packet_number: int, datagram_bytes: int) -> None:
-        self._asked[packet_number] = datagram_bytes
+        self._probes[packet_number] = datagram_bytes
 
     def on_ack(self, ack: Acknowledgement) -> bool:
         """Return True if larger datagrams may be sent from now on."""
         before = self.datagram_bytes
-        for number in [number for number in self._asked if ack.base <= number <= ack.largest]:
+        for number in [number for number in self._probes if ack.base <= number <= ack.largest]:
             if ack.received[number - ack.base]:
-                self.datagram_bytes = max(self.datagram_bytes, self._asked.pop(number))
+                self.datagram_bytes = max(self.datagram_bytes, self._probes.pop(number))
         return self.datagram_bytes > before
 
     def on_traffic(self, largest_acked_bytes: int, lost_full: int) -> None:
@@ -93,5 +93,5 @@ class MtuSearch:
         self.datagram_bytes = BASE_BYTES
         self._lost_full = 0
         self._tries = 0
-        self._asked.clear()
+        self._probes.clear()
         self.deadline_s = now_s + max(10 * round_trip_s, 1.0)

@@ -20,11 +20,11 @@ class Receiver:
     def __init__(self, opener: DatagramOpener, capacity_bytes: int, start: int, now_s: float) -> None:
         self.incoming = Reassembly(capacity_bytes, start)
         self.ack_due = False
-        self.heard_s = now_s  # when the last authentic datagram arrived
+        self.received_s = now_s  # when the last authentic datagram arrived
         self._opener = opener
         self._capacity = capacity_bytes
         self._end: int | None = None  # position where the stream ends, if the peer has sent it
-        self._told_limit = self.incoming.limit
+        self._sent_limit = self.incoming.limit
         self._peer_floor = 0
         self._largest_at_s = now_s
         self._refused: Counter[str] = Counter()
@@ -46,7 +46,7 @@ class Receiver:
     @property
     def owes_limit(self) -> bool:
         """True if so much was taken since the last acknowledgement that the peer needs a new limit."""
-        return self.incoming.limit - self._told_limit >= self._capacity // 4
+        return self.incoming.limit - self._sent_limit >= self._capacity // 4
 
     def accept(self, now_s: float, received: Received) -> list[tuple[DatagramKind, bytes]]:
         """Process a batch. Return the acknowledgements and resets in it, which concern the sending half."""
@@ -54,7 +54,7 @@ class Receiver:
         opened = self._opener.open(received.rows, received.sizes_bytes)
         if not len(opened.kinds):
             return []
-        self.heard_s = now_s
+        self.received_s = now_s
         if self._opener.window.largest > before:
             self._largest_at_s = now_s
         self._peer_floor = max(self._peer_floor, int(opened.floors.max()))
@@ -86,13 +86,13 @@ class Receiver:
         if window.largest < 0:
             return None
         self.ack_due = False
-        self._told_limit = self.incoming.limit
+        self._sent_limit = self.incoming.limit
         return Acknowledgement(
             largest=window.largest,
             received=window.received(max(self._peer_floor, window.largest - MAX_SPAN_PACKETS + 1)),
             # the end of the stream counts as one more byte
             complete=self.incoming.complete + self.is_complete,
-            limit=self._told_limit,
+            limit=self._sent_limit,
             delay_s=now_s - self._largest_at_s,
         )
 

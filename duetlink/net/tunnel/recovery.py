@@ -31,7 +31,7 @@ from duetlink.net.tunnel.controller import AckSample
 
 _SLOTS = 2 * MAX_SPAN_PACKETS  # lost packets are remembered for a while, to detect late arrivals
 _MASK = _SLOTS - 1
-_NONE, _FLYING, _LOST = 0, 1, 2
+_NONE, _IN_FLIGHT, _LOST = 0, 1, 2
 
 _MIN_THRESHOLD_PACKETS = 3  # RFC 9002 §6.1.1
 _MAX_THRESHOLD_PACKETS = 1024
@@ -130,7 +130,7 @@ class Recovery:
             self._first_sent_s = self._delivered_s = now_s
             self.floor = self.next_number
         slots = np.arange(self.next_number, self.next_number + count) & _MASK
-        self._state[slots] = _FLYING
+        self._state[slots] = _IN_FLIGHT
         self._sent_s[slots] = now_s
         self._position[slots] = positions
         self._size[slots] = size_bytes
@@ -158,7 +158,7 @@ class Recovery:
             return self._ranges(np.empty(0, np.int64))
         slots = np.arange(self.floor, self.next_number - MAX_SPAN_PACKETS) & _MASK
         self.floor = self.next_number - MAX_SPAN_PACKETS
-        return self._lose(slots[self._state[slots] == _FLYING])
+        return self._lose(slots[self._state[slots] == _IN_FLIGHT])
 
     def on_application_limited(self) -> None:
         """Note that there is no more data to send: until the packets in flight are acknowledged, rates say
@@ -175,7 +175,7 @@ class Recovery:
         start = max(ack.base, self.next_number - _SLOTS)
         numbers = np.flatnonzero(ack.received[start - ack.base :]) + start
         states = self._state[numbers & _MASK]
-        acked = numbers[states == _FLYING]
+        acked = numbers[states == _IN_FLIGHT]
         slots, late = acked & _MASK, numbers[states == _LOST] & _MASK
         prior_inflight_bytes = self.inflight_bytes
         acked_bytes = int(self._datagram[slots].sum())
@@ -252,10 +252,10 @@ class Recovery:
         self.loss_deadline_s = math.inf
         numbers = np.arange(self.floor, max(self._largest_acked, self.floor))
         slots = numbers & _MASK
-        flying = self._state[slots] == _FLYING
-        if not flying.any():
+        in_flight = self._state[slots] == _IN_FLIGHT
+        if not in_flight.any():
             return self._ranges(slots[:0])
-        numbers, slots = numbers[flying], slots[flying]
+        numbers, slots = numbers[in_flight], slots[in_flight]
         window_s = min(self._window_quarters * self.min_rtt_s / 4, self.smoothed_rtt_s or 0.0)
         wait_s = max(self.smoothed_rtt_s or 0.0, self.latest_rtt_s) + max(window_s, _GRANULARITY_S)
         sent_s = self._sent_s[slots]
@@ -274,8 +274,8 @@ class Recovery:
 
     def _advance_floor(self) -> None:
         stop = max(self._largest_acked + 1, self.floor)
-        flying = np.flatnonzero(self._state[np.arange(self.floor, stop) & _MASK] == _FLYING)
-        self.floor = self.floor + int(flying[0]) if len(flying) else stop
+        in_flight = np.flatnonzero(self._state[np.arange(self.floor, stop) & _MASK] == _IN_FLIGHT)
+        self.floor = self.floor + int(in_flight[0]) if len(in_flight) else stop
 
     def _tolerate_reordering(self, now_s: float) -> None:
         self._calm_rounds = 0
@@ -318,5 +318,5 @@ class Recovery:
         """Return the oldest parts of the stream in flight, at most `most`, to be sent again."""
         self.probes += 1
         slots = np.arange(self.floor, self.next_number) & _MASK
-        slots = slots[(self._state[slots] == _FLYING) & (self._position[slots] >= 0)]
+        slots = slots[(self._state[slots] == _IN_FLIGHT) & (self._position[slots] >= 0)]
         return self._ranges(slots[:most])

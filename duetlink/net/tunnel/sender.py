@@ -62,7 +62,7 @@ class Sender:
             start + capacity_bytes
         )  # from the peer's acknowledgements; at first its capacity, which is the same as ours
         self._next_send_s = now_s
-        self._heard = False
+        self._has_answered = False
 
     @property
     def all_but_the_end_arrived(self) -> bool:
@@ -178,8 +178,8 @@ class Sender:
         outcome = self.recovery.on_ack(now_s, ack)
         if outcome is None:
             return False
-        if not self._heard:
-            self._heard = True
+        if not self._has_answered:
+            self._has_answered = True
             self.mtu.begin(now_s)
         self._limit = max(self._limit, ack.limit)
         self.is_finished = self.is_finished or ack.complete > outgoing.sent
@@ -196,7 +196,7 @@ class Sender:
         self.controller.on_ack(outcome.sample)
         lost_full = np.count_nonzero(outcome.lost.datagram_bytes >= self.mtu.datagram_bytes)
         self.mtu.on_traffic(outcome.largest_datagram_bytes, int(lost_full))
-        self._look_for_black_hole(now_s)
+        self._check_black_hole(now_s)
 
     def _send_again(self, ranges: Ranges) -> None:
         for position, size in zip(ranges.positions.tolist(), ranges.sizes_bytes.tolist(), strict=True):
@@ -237,14 +237,14 @@ class Sender:
         oldest = self.recovery.on_probe_timeout(_PROBE_DATAGRAMS)
         if self.recovery.probes > 1:
             self.controller.on_timeout(now_s)
-        self._look_for_black_hole(now_s)
+        self._check_black_hole(now_s)
         self._send_again(oldest)
         before = self.recovery.next_number
         self._send_stream(now_s, _PROBE_DATAGRAMS)
         if self.recovery.next_number == before:  # the oldest bytes have arrived with another datagram
             self.ping(now_s)
 
-    def _look_for_black_hole(self, now_s: float) -> None:
+    def _check_black_hole(self, now_s: float) -> None:
         if self.mtu.is_black_hole(self.recovery.probes):
             self.mtu.fall_back(now_s, self.recovery.probe_timeout_s)
             self.controller.datagram_bytes = self.mtu.datagram_bytes

@@ -35,7 +35,7 @@ _BATCHES_PER_TURN = 16  # then the loop gets a chance to read
 _SILENCE_S = 30.0
 _LINGER_S = 2.0
 _PATIENT_PROBES = 3
-_LAST_WORDS = 3  # how often the last datagrams are sent, since they are not acknowledged
+_LAST_COPIES = 3  # how often the last datagrams are sent, since they are not acknowledged
 
 
 class TunnelTransport(asyncio.Transport):
@@ -79,7 +79,7 @@ class TunnelTransport(asyncio.Transport):
         self._low_bytes, self._high_bytes = _HIGH_WATER_BYTES // 4, _HIGH_WATER_BYTES
         self._is_reading = True
         self._has_paused_protocol = False
-        self._has_told_eof = False
+        self._has_delivered_eof = False
         self._is_closing = False  # data that arrives is discarded
         self._is_over = False  # connection_lost was called or is scheduled
         self._has_port = True
@@ -208,8 +208,8 @@ class TunnelTransport(asyncio.Transport):
         else:
             if incoming.ready_bytes:
                 self._call(self._protocol.data_received, incoming.take())
-            if self.receiver.has_ended and self.is_reading() and not self._has_told_eof:
-                self._has_told_eof = True
+            if self.receiver.has_ended and self.is_reading() and not self._has_delivered_eof:
+                self._has_delivered_eof = True
                 if not self._call(self._protocol.eof_received):
                     self.close()
 
@@ -282,7 +282,7 @@ class TunnelTransport(asyncio.Transport):
         """
         if self._is_over:
             return
-        deadline_s = min(self.sender.deadline_s, self.receiver.heard_s + self._silence_s)
+        deadline_s = min(self.sender.deadline_s, self.receiver.received_s + self._silence_s)
         if self._timer is not None:
             if self._timer.when() <= deadline_s:
                 return
@@ -292,7 +292,7 @@ class TunnelTransport(asyncio.Transport):
     def _on_timer(self) -> None:
         self._timer = None
         now_s = self._loop.time()
-        if now_s >= self.receiver.heard_s + self._silence_s:
+        if now_s >= self.receiver.received_s + self._silence_s:
             text = f"nothing was heard from the other side for {self._silence_s:g} s: it is gone, or the "
             self._finish(PathUnavailable(text + "network between the two carries no UDP any more"))
             return
@@ -306,7 +306,7 @@ class TunnelTransport(asyncio.Transport):
         sender, receiver = self.sender, self.receiver
         if self._is_over:
             if receiver.is_complete and self._has_port:
-                for _ in range(_LAST_WORDS):
+                for _ in range(_LAST_COPIES):
                     receiver.ack_due = True
                     self._answer(self._loop.time())
                 self._release_port()
@@ -332,7 +332,7 @@ class TunnelTransport(asyncio.Transport):
 
     def _reset(self, error: Exception | None) -> None:
         if self._has_port:
-            for _ in range(_LAST_WORDS):
+            for _ in range(_LAST_COPIES):
                 self.sender.send_alone(self._loop.time(), DatagramKind.RESET, b"")
         self._finish(error)
 

@@ -81,7 +81,7 @@ class UdpPort(DatagramPort):
         self._arena = np.zeros(_ARENA_BYTES, np.uint8)
         self._memory = self._arena.data
         self._received_bytes = 0
-        self._look_again: asyncio.TimerHandle | None = None
+        self._poll_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
@@ -106,8 +106,8 @@ class UdpPort(DatagramPort):
         if self._closed:
             return
         self._closed = True
-        if self._look_again is not None:
-            self._look_again.cancel()
+        if self._poll_timer is not None:
+            self._poll_timer.cancel()
         if self._loop is not None:
             self._loop.remove_reader(self._sock)
             self._loop.remove_writer(self._sock)
@@ -121,12 +121,12 @@ class UdpPort(DatagramPort):
         if self._closed:
             return
         assert self._loop is not None
-        waited = self._look_again is not None
-        self._look_again = None
+        waited = self._poll_timer is not None
+        self._poll_timer = None
         if 0 < self._received_bytes < _BUSY_BYTES:
             if not waited:
                 self._loop.remove_reader(self._sock)
-            self._look_again = self._loop.call_later(_COALESCE_S, self._readable)
+            self._poll_timer = self._loop.call_later(_COALESCE_S, self._readable)
         elif waited:
             self._loop.add_reader(self._sock, self._readable)
 

@@ -76,7 +76,7 @@ def outgoing(obj: Any) -> Outgoing:
     return Outgoing(encoded.segments, encoded.size_bytes, encoded.parts)
 
 
-def parcels(
+def batches(
     body: Outgoing,
     course: StreamController,
     pool: ThreadPoolExecutor,
@@ -84,7 +84,7 @@ def parcels(
 ) -> list[FlightBatch]:
     order = Order(ranges or body.whole, lambda now_s: course)
     sending = Sending(body, order, pool, RateCap(), 1 << 20)
-    return list(sending.parcels())
+    return list(sending.batches())
 
 
 def test_a_sample_is_of_what_comes_next_of_the_same_kind() -> None:
@@ -116,7 +116,7 @@ class Reader:
 
 
 def land(receive_buffer: ReceiveBuffer, sent: Sequence[FlightBatch], pool: ThreadPoolExecutor) -> None:
-    reader = Reader([(parcel.data, CODED if parcel.coded else b"") for parcel in sent])
+    reader = Reader([(batch.data, CODED if batch.coded else b"") for batch in sent])
     Receiving(reader, receive_buffer, Decoding(pool, 2)).land()
 
 
@@ -140,7 +140,7 @@ def test_a_body_arrives_whatever_is_encoded(
     choices = [Choice(named(name), named(name).level) for name in names]
     course = Turns(*choices, chunk_bytes=chunk_bytes)
     receive_buffer = ReceiveBuffer(body.size_bytes)
-    land(receive_buffer, parcels(body, course, pool), pool)
+    land(receive_buffer, batches(body, course, pool), pool)
     assert receive_buffer.complete
     assert receive_buffer.digest() == body.fingerprint
 
@@ -159,15 +159,15 @@ def test_what_lies_in_many_places_is_gathered_once(
     monkeypatch.setattr(Outgoing, "array", counted)
     noise = memoryview(np.random.default_rng(0).bytes(10_000))  # no codec makes it smaller
     body = Outgoing([noise[start : start + 100] for start in range(0, 10_000, 100)], 10_000)
-    sent = parcels(body, Turns(choice), pool)
-    assert b"".join(parcel.data for parcel in sent) == noise
+    sent = batches(body, Turns(choice), pool)
+    assert b"".join(batch.data for batch in sent) == noise
     assert [run.end_bytes - run.start_bytes for run in gathered] == [4096, 4096, 1808]
 
 
 def test_what_does_not_become_smaller_goes_as_it_is(pool: ThreadPoolExecutor) -> None:
     noise = np.random.default_rng(0).integers(0, 256, 100_000, np.uint8)
-    sent = parcels(outgoing(noise), Turns(ZSTD, chunk_bytes=50_000), pool)
-    assert [parcel.coded for parcel in sent] == [False, False, False]
+    sent = batches(outgoing(noise), Turns(ZSTD, chunk_bytes=50_000), pool)
+    assert [batch.coded for batch in sent] == [False, False, False]
 
 
 def test_a_codec_that_fails_in_the_middle_costs_nothing(pool: ThreadPoolExecutor) -> None:
@@ -175,7 +175,7 @@ def test_a_codec_that_fails_in_the_middle_costs_nothing(pool: ThreadPoolExecutor
     broken = Choice(Broken(), 0)
     course = Turns(ZSTD, ZSTD, broken)
     receive_buffer = ReceiveBuffer(body.size_bytes)
-    land(receive_buffer, parcels(body, course, pool), pool)
+    land(receive_buffer, batches(body, course, pool), pool)
     assert receive_buffer.digest() == body.fingerprint
     assert course.failures
     assert set(course.failures) == {broken}
@@ -183,8 +183,8 @@ def test_a_codec_that_fails_in_the_middle_costs_nothing(pool: ThreadPoolExecutor
 
 def test_the_course_hears_what_went_over_the_wire(pool: ThreadPoolExecutor) -> None:
     course = Turns(ZSTD)
-    sent = parcels(outgoing(np.zeros(10_000)), course, pool)
-    assert course.wire_bytes == sum(len(parcel.data) for parcel in sent if parcel.steered) < 8000
+    sent = batches(outgoing(np.zeros(10_000)), course, pool)
+    assert course.wire_bytes == sum(len(batch.data) for batch in sent if batch.steered) < 8000
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_what_is_chosen_and_does_not_load_goes_as_it_is(pool: ThreadPoolExecutor
     choice = Choice(Late(), 0)
     course = Turns(choice)
     body = outgoing(np.arange(500))
-    assert not any(parcel.coded for parcel in parcels(body, course, pool))
+    assert not any(batch.coded for batch in batches(body, course, pool))
     assert course.failures == [choice]
 
 
@@ -249,21 +249,21 @@ def test_to_load_a_codec_is_not_part_of_its_speed(
 
     monkeypatch.setattr(type(ZSTD.codec), "load", lambda codec: done.append("loaded"))
     monkeypatch.setattr(sending, "Stopwatch", Watch)
-    parcels(outgoing(np.arange(500)), Turns(ZSTD), pool)
+    batches(outgoing(np.arange(500)), Turns(ZSTD), pool)
     assert done == ["loaded", "the watch runs"]
 
 
 def test_nothing_lands_behind_what_does_not_decode(pool: ThreadPoolExecutor) -> None:
     """Also where blocks are decoded and landed side by side: the position is where it goes on."""
     body = outgoing(np.arange(5_000_000))
-    sent = parcels(body, Turns(ZSTD, chunk_bytes=1 << 20), pool)
+    sent = batches(body, Turns(ZSTD, chunk_bytes=1 << 20), pool)
     assert body.size_bytes > 16 << 20
     broken = FlightBatch(memoryview(bytes(sent[5].data[:-1])), True, sent[5].raw_bytes)
     receive_buffer = ReceiveBuffer(body.size_bytes)
     with pytest.raises(UndecodableChunk):
         land(receive_buffer, [*sent[:5], broken, *sent[6:]], pool)
-    assert receive_buffer.position_bytes == sum(parcel.raw_bytes for parcel in sent[:5])
-    land(receive_buffer, parcels(body, Turns(RAW), pool, receive_buffer.missing), pool)
+    assert receive_buffer.position_bytes == sum(batch.raw_bytes for batch in sent[:5])
+    land(receive_buffer, batches(body, Turns(RAW), pool, receive_buffer.missing), pool)
     assert receive_buffer.digest() == body.fingerprint
 
 
@@ -299,7 +299,7 @@ def test_what_is_there_already_does_not_move(pool: ThreadPoolExecutor, data: st.
     assert sum(end - start for start, end in missing) == body.size_bytes - sum(
         len(piece) for _, piece in held
     )
-    land(receive_buffer, parcels(body, Turns(RAW, ZSTD), pool, missing), pool) if missing else None
+    land(receive_buffer, batches(body, Turns(RAW, ZSTD), pool, missing), pool) if missing else None
     assert receive_buffer.complete
     assert receive_buffer.digest() == body.fingerprint
     assert bytes(receive_buffer.body()) == whole
@@ -324,5 +324,5 @@ def test_a_rate_cap_is_kept_in_the_middle_of_a_stream(pool: ThreadPoolExecutor) 
 
     body = outgoing(np.zeros(20_000))
     order = Order(body.whole, lambda now_s: Turns(RAW, ZSTD))
-    sent = list(Sending(body, order, pool, Cap(), 1 << 20).parcels())
-    assert asked == [len(parcel.data) for parcel in sent]
+    sent = list(Sending(body, order, pool, Cap(), 1 << 20).batches())
+    assert asked == [len(batch.data) for batch in sent]

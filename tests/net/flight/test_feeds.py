@@ -1,4 +1,4 @@
-"""Feeds by Flight: parcels as they were made, each ticket once, and no message that is too large."""
+"""Feeds by Flight: batches as they were made, each ticket once, and no message that is too large."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from duetlink.net.flight.tickets import LIFETIME_S, TicketTable
 class Parcels:
     """A feed of what it is given, then of nothing until it is told to end."""
 
-    def __init__(self, *parcels: tuple[bytes, bytes]) -> None:
-        self._parcels = parcels
+    def __init__(self, *batches: tuple[bytes, bytes]) -> None:
+        self._batches = batches
         self.ended = threading.Event()
 
-    def parcels(self) -> Iterator[tuple[bytes, bytes]]:
-        yield from self._parcels
+    def batches(self) -> Iterator[tuple[bytes, bytes]]:
+        yield from self._batches
         while not self.ended.wait(0.05):
             yield b"beat", b""
 
@@ -54,7 +54,7 @@ def client(tickets: TicketTable) -> Iterator[FlightClient]:
         server.close()
 
 
-def test_parcels_arrive_as_they_were_made(client: FlightClient, tickets: TicketTable) -> None:
+def test_batches_arrive_as_they_were_made(client: FlightClient, tickets: TicketTable) -> None:
     got: list[tuple[bytes, bytes]] = []
     feed = Parcels((b"table", b""), (b"t", b"bodies"), (b"u" * 100_000, bytes(1 << 20)))
 

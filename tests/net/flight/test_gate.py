@@ -66,10 +66,10 @@ def sending(array: np.ndarray, gate: Gate, pool: ThreadPoolExecutor, course: Pla
 def test_what_is_sent_with_pauses_is_what_is_sent_without(
     array: np.ndarray, pool: ThreadPoolExecutor
 ) -> None:
-    whole = [bytes(parcel.data) for parcel in sending(array, Gate(), pool, PlainController(CHUNK)).parcels()]
+    whole = [bytes(batch.data) for batch in sending(array, Gate(), pool, PlainController(CHUNK)).batches()]
     gate, paused = Gate(), []
-    for parcel in sending(array, gate, pool, PlainController(CHUNK)).parcels():
-        paused.append(bytes(parcel.data))
+    for batch in sending(array, gate, pool, PlainController(CHUNK)).batches():
+        paused.append(bytes(batch.data))
         gate.pause(True)
         threading.Timer(0.001, gate.pause, (False,)).start()
     assert paused == whole
@@ -79,16 +79,16 @@ def test_the_course_hears_of_the_rest_and_of_nothing_that_did_not_leave(
     array: np.ndarray, pool: ThreadPoolExecutor
 ) -> None:
     gate, course = Gate(), Noting()
-    parcels = sending(array, gate, pool, course).parcels()
-    first: list[FlightBatch] = [next(parcels), next(parcels)]
-    assert sum(parcel.raw_bytes for parcel in first) < len(array)
+    batches = sending(array, gate, pool, course).batches()
+    first: list[FlightBatch] = [next(batches), next(batches)]
+    assert sum(batch.raw_bytes for batch in first) < len(array)
     gate.pause(True)
     threading.Timer(0.01, gate.pause, (False,)).start()
-    rest = list(parcels)
-    sent = sum(parcel.steered for parcel in (*first, *rest))
-    before = sum(parcel.steered for parcel in first)
+    rest = list(batches)
+    sent = sum(batch.steered for batch in (*first, *rest))
+    before = sum(batch.steered for batch in first)
     assert course.told == ["sent"] * before + ["rested"] + ["sent"] * (sent - before) + ["finished"]
-    assert sum(parcel.raw_bytes for parcel in (*first, *rest)) >= len(array)
+    assert sum(batch.raw_bytes for batch in (*first, *rest)) >= len(array)
 
 
 def test_a_gate_that_ends_ends_its_stream_without_an_error(
@@ -96,11 +96,11 @@ def test_a_gate_that_ends_ends_its_stream_without_an_error(
 ) -> None:
     for paused in (False, True):
         gate, course = Gate(), Noting()
-        parcels = sending(array, gate, pool, course).parcels()
-        next(parcels)
+        batches = sending(array, gate, pool, course).batches()
+        next(batches)
         gate.pause(paused)
         threading.Timer(0.01, gate.end).start() if paused else gate.end()
-        assert list(parcels) == []
+        assert list(batches) == []
         assert course.told[-1] == "finished"
         gate.pause(False)
         assert gate.shut  # for good
@@ -108,13 +108,13 @@ def test_a_gate_that_ends_ends_its_stream_without_an_error(
 
 def test_what_changes_during_a_pause_does_not_leave(array: np.ndarray, pool: ThreadPoolExecutor) -> None:
     gate = Gate()
-    parcels = sending(array, gate, pool, Noting()).parcels()
-    next(parcels)
+    batches = sending(array, gate, pool, Noting()).batches()
+    next(batches)
     gate.pause(True)
     array[-1] ^= 255  # in the leaf that was looked at before, of which some was made ahead
     threading.Timer(0.01, gate.pause, (False,)).start()
     with pytest.raises(AssetChanged):
-        next(parcels)
+        next(batches)
 
 
 def test_a_stream_that_nobody_wants_any_more_does_not_wait(

@@ -39,11 +39,11 @@ others = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(parts | others, max_size=20))
-def test_what_is_put_into_a_parcel_comes_out(frames: list[Frame]) -> None:
+def test_what_is_put_into_a_batch_comes_out(frames: list[Frame]) -> None:
     table, bodies = FrameBatch(8, 3, frames).to_wire()
-    parcel = FrameBatch.from_wire(table, memoryview(bodies))
-    assert (parcel.first, parcel.arrived) == (8, 3)
-    assert [(f.kind, f.stream, f.value, f.head, bytes(f.body)) for f in parcel.frames] == [
+    batch = FrameBatch.from_wire(table, memoryview(bodies))
+    assert (batch.first, batch.arrived) == (8, 3)
+    assert [(f.kind, f.stream, f.value, f.head, bytes(f.body)) for f in batch.frames] == [
         (f.kind, f.stream, f.value, f.head, f.body) for f in frames
     ]
 
@@ -85,7 +85,7 @@ def test_bodies_that_come_together_do_not_keep_each_other_in_memory() -> None:
         (NUMBERS + frame(CREDIT, 1, 9, 0, 3), b"abc", "kind 4 with 3 bytes"),
     ],
 )
-def test_what_is_no_parcel_is_refused(table: bytes, bodies: bytes, words: str) -> None:
+def test_what_is_no_batch_is_refused(table: bytes, bodies: bytes, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
         FrameBatch.from_wire(table, memoryview(bodies))
 
@@ -98,24 +98,24 @@ def test_what_is_no_parcel_is_refused(table: bytes, bodies: bytes, words: str) -
         (NUMBERS + frame(CREDIT, 1, 1, 0, 0) * (MOST_FRAMES + 1), b""),
     ],
 )
-def test_too_much_in_one_parcel_is_refused(table: bytes, bodies: bytes) -> None:
+def test_too_much_in_one_batch_is_refused(table: bytes, bodies: bytes) -> None:
     with pytest.raises(LimitExceeded):
         FrameBatch.from_wire(table, memoryview(bodies))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(parts | others, max_size=4), st.data())
-def test_a_parcel_that_was_altered_is_read_or_refused(frames: list[Frame], data: st.DataObject) -> None:
+def test_a_batch_that_was_altered_is_read_or_refused(frames: list[Frame], data: st.DataObject) -> None:
     table, bodies = FrameBatch(1, 0, frames).to_wire()
     altered = bytearray(table)
     for _ in range(data.draw(st.integers(1, 3))):
         altered[data.draw(st.integers(0, len(altered) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(altered)))
     try:
-        parcel = FrameBatch.from_wire(bytes(altered[:cut]), memoryview(bodies))
+        batch = FrameBatch.from_wire(bytes(altered[:cut]), memoryview(bodies))
     except RemoteProtocolError:
         return
-    assert sum(len(frame.body) for frame in parcel.frames) == len(bodies)
+    assert sum(len(frame.body) for frame in batch.frames) == len(bodies)
 
 
 def test_small_bodies_go_together_and_a_large_one_alone() -> None:
@@ -129,7 +129,7 @@ def test_small_bodies_go_together_and_a_large_one_alone() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 16 * 1024), st.integers(0, 100_000)), min_size=1, max_size=300))
-def test_every_parcel_that_is_packed_is_taken(sizes: list[tuple[int, int]]) -> None:
+def test_every_batch_that_is_packed_is_taken(sizes: list[tuple[int, int]]) -> None:
     left = [Frame(PART, 1, 0, bytes(head), bytes(body)) for head, body in sizes]
     while left:
         packing = Packing()

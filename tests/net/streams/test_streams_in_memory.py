@@ -59,7 +59,7 @@ class NoTickets:
 
 
 class Ends:
-    """Two sides. `step` moves one parcel; `cut` is a path that breaks: what it held is lost."""
+    """Two sides. `step` moves one batch; `cut` is a path that breaks: what it held is lost."""
 
     def __init__(self, *, call_timeout_s: float = 5) -> None:
         self.violations: list[RemoteProtocolError] = []
@@ -84,17 +84,17 @@ class Ends:
         self.feeds[sender] = outlet_of(self.sides[sender]).feed(inlet_of(self.sides[1 - sender]).arrived)
 
     def step(self, sender: int, *, lost: bool = False) -> bool:
-        """Pull one parcel, by the bytes; whether there was anything in it."""
+        """Pull one batch, by the bytes; whether there was anything in it."""
         outlet = outlet_of(self.sides[sender])
         outlet.acknowledge(inlet_of(self.sides[sender]).arrived, at_once=True)  # so that it does not wait
-        parcel = outlet.take(self.feeds[sender], 0)
-        assert parcel is not None
-        table, bodies = parcel.to_wire()
+        batch = outlet.take(self.feeds[sender], 0)
+        assert batch is not None
+        table, bodies = batch.to_wire()
         self.moved_bytes += len(bodies)
         if not lost:
             arrived = FrameBatch.from_wire(table, memoryview(bytes(bodies)))
             inlet_of(self.sides[1 - sender]).take(arrived)
-        return bool(parcel.frames)
+        return bool(batch.frames)
 
     async def settle(self) -> None:
         """Move everything, until nothing moves any more."""
@@ -261,9 +261,9 @@ async def test_frames_that_an_earlier_path_brought_after_all_are_not_sent_again(
         outlet.put(Frame(CREDIT, 2, number))
     feed = outlet.feed(0)
     outlet.confirm(3)  # the peer has said so by the way, and this feed has not given them
-    parcel = outlet.take(feed, 0)
-    assert parcel is not None
-    assert (parcel.first, [frame.value for frame in parcel.frames]) == (4, [4, 5])
+    batch = outlet.take(feed, 0)
+    assert batch is not None
+    assert (batch.first, [frame.value for frame in batch.frames]) == (4, [4, 5])
     outlet.close(LinkClosed("the test is over"))
 
 
@@ -563,6 +563,6 @@ async def test_a_confirmation_that_comes_after_the_end_changes_nothing() -> None
     outlet = Outlet()
     outlet.put(Frame(OPEN, 0, 0, b"late"))
     outlet.close(LinkClosed("over"))
-    outlet.confirm(1)  # a parcel of the peer's may have been on its way to the loop thread
+    outlet.confirm(1)  # a batch of the peer's may have been on its way to the loop thread
     with pytest.raises(LinkClosed, match="over"):
         await outlet.wait_confirmed(1)

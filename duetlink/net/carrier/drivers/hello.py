@@ -31,10 +31,10 @@ PROOF_BYTES = 32
 class CarrierHello:
     """One side of the exchange on one connection. Does no I/O."""
 
-    def __init__(self, key: bytes, rung: str, *, controlling: bool) -> None:
+    def __init__(self, key: bytes, path_name: str, *, controlling: bool) -> None:
         self._controlling = controlling
         roles = ("controlled", "controlling")
-        self._keys = [_mac(key, f"duetlink hello {rung} {role}".encode()) for role in roles]
+        self._keys = [_mac(key, f"duetlink hello {path_name} {role}".encode()) for role in roles]
         self._nonce = secrets.token_bytes(_NONCE_BYTES)
         self._nonces = b""
 

@@ -47,7 +47,7 @@ MAX_ADDRESSES = 16  # of either side
 # the pause within a round after a connection that failed at once; doubled each time
 _FIRST_PAUSE_S = 0.05
 _MAX_LEAD_S = 1.0
-_RUNG = "punched"
+_PATH_NAME = "punched"
 
 
 async def establish(session: Session) -> Established:
@@ -88,7 +88,7 @@ class _Puncher:
         self._session = session
         self._configuration = configuration = session.configuration
         self._port = LocalPort(configuration.listen)
-        self._race = Race(configuration.key, _RUNG, controlling=configuration.controlling)
+        self._race = Race(configuration.key, _PATH_NAME, controlling=configuration.controlling)
         self._mapped: tuple[Address, StreamWire] | None = None
         self._mapping: PortMapping | None = None
         self._own: list[Address] = []

@@ -27,10 +27,10 @@ MAX_ENTRIES = 1000  # of strangers, in one attempt
 class Race:
     """All connections of one attempt. `winner` resolves to the chosen connection."""
 
-    def __init__(self, key: bytes, rung: str, *, controlling: bool) -> None:
+    def __init__(self, key: bytes, path_name: str, *, controlling: bool) -> None:
         self.winner: asyncio.Future[TcpConnection] = asyncio.get_running_loop().create_future()
         self._key = key
-        self._rung = rung
+        self._path_name = path_name
         self._controlling = controlling
         self._expected_hosts: set[str] = set()
         self._waiting: dict[asyncio.Task[None], bool] = {}  # oldest first; True if from an expected address
@@ -75,7 +75,7 @@ class Race:
             task.cancel()
 
     async def _run(self, wire: TcpConnection, timeout_s: float) -> None:
-        hello = CarrierHello(self._key, self._rung, controlling=self._controlling)
+        hello = CarrierHello(self._key, self._path_name, controlling=self._controlling)
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await exchange_proofs(wire, hello)

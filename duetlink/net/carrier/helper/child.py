@@ -124,7 +124,7 @@ class Child:
             except ValueError:  # printed by code that a site customisation has added
                 self._errors.append(line.decode(errors="replace"))
             else:
-                self._heard(event)
+                self._on_event(event)
         status = await process.wait()
         await collecting
         why = self._why or self._crashed(status)
@@ -140,7 +140,7 @@ class Child:
         while data := await stderr.read(4096):
             self._errors.extend(data.decode(errors="replace").splitlines())
 
-    def _heard(self, event: dict[str, Any]) -> None:
+    def _on_event(self, event: dict[str, Any]) -> None:
         if "signal" in event:
             self._on_signal(base64.b64decode(event["signal"]))
         elif "up" in event:

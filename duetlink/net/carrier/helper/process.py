@@ -48,7 +48,7 @@ class Process:
         assert task is not None
         self._console.read(self._lines.put_nowait, on_end=task.cancel)
         configuration = Configuration.from_json(await self._lines.get())
-        commands = asyncio.ensure_future(self._obey(task))
+        commands = asyncio.ensure_future(self._run_commands(task))
         try:
             why = await self._carry(configuration)
         except DuetError as error:
@@ -59,7 +59,7 @@ class Process:
             commands.cancel()
         self._console.tell(down={"why": why})
 
-    async def _obey(self, task: asyncio.Task[None]) -> None:
+    async def _run_commands(self, task: asyncio.Task[None]) -> None:
         while True:
             command = json.loads(await self._lines.get())
             if "signal" in command:

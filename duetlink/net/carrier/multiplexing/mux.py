@@ -70,7 +70,7 @@ class Mux(asyncio.Protocol):
         self._next_theirs = 1 - self._parity
         self._dials: set[asyncio.Task[None]] = set()
         self._beat: asyncio.TimerHandle | None = None
-        self._heard_s = loop.time()
+        self._received_s = loop.time()
 
     def accept(self) -> Splice:
         """Return the protocol for a connection to the loopback listener."""
@@ -101,11 +101,11 @@ class Mux(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         self._write(header(MuxFrameKind.HELLO, MAGIC, VERSION))
-        self._heard_s = self._loop.time()
-        self._beat = self._loop.call_later(BEAT_INTERVAL_S, self._beat_once)
+        self._received_s = self._loop.time()
+        self._beat = self._loop.call_later(BEAT_INTERVAL_S, self._send_heartbeat)
 
     def data_received(self, data: bytes | bytearray | memoryview) -> None:
-        self._heard_s = self._loop.time()
+        self._received_s = self._loop.time()
         try:
             for frame in self._reader.feed(data):
                 if self.ended.done():
@@ -285,13 +285,13 @@ class Mux(asyncio.Protocol):
 
     # -- heartbeat ----------------------------------------------------------------------------
 
-    def _beat_once(self) -> None:
-        silence_s = self._loop.time() - self._heard_s
+    def _send_heartbeat(self) -> None:
+        silence_s = self._loop.time() - self._received_s
         if silence_s > SILENCE_LIMIT_S:
             self.close(f"nothing has come by this path for {silence_s:.0f} s")
             return
         self._write(header(MuxFrameKind.BEAT))
-        self._beat = self._loop.call_later(BEAT_INTERVAL_S, self._beat_once)
+        self._beat = self._loop.call_later(BEAT_INTERVAL_S, self._send_heartbeat)
 
 
 assert WINDOW_BYTES >= MAX_DATA_BYTES
