@@ -1,9 +1,9 @@
 """Content-defined chunks of a byte stream: FastCDC's normalised chunking (Xia et al., ATC 2016, section 4).
 
 A chunk ends after a byte whose rank (`gear.py`) is high enough: two above the target's logarithm until the
-chunk has its target size, two below from then on (level 2 of the paper). Unlike in the paper the window goes
-on across a cut: a position is a candidate by the 32 bytes before it alone, and only the choice among
-candidates depends on the cut before.
+chunk has its target size, two below from then on (level 2 of the paper). Unlike in the paper, the window
+continues across a cut: the 32 bytes before a position alone decide whether it is a candidate, and only the
+choice among candidates depends on the cut before.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ NORMALISATION_BITS = 2
 
 
 def smallest(target_bytes: int) -> int:
-    """No chunk is smaller but the last of a stream."""
+    """Return the least size of a chunk, except for the last one of a stream."""
     return target_bytes // 4
 
 
 def largest(target_bytes: int) -> int:
-    """No chunk is larger."""
     return target_bytes * 8
 
 
 def content_sizes(pieces: Pieces, start: int, end: int, target_bytes: int, gear: Gear) -> list[int]:
-    """The sizes of the chunks from `start` to `end`. `target_bytes` is a power of two.
+    """Return the sizes of the chunks from `start` to `end`. `target_bytes` is a power of two.
 
-    One step of the loop per block and per chunk; between blocks only the beginning of a chunk is kept.
+    The loop takes one step per block and per chunk; between blocks only the start of the current chunk is
+    kept.
     """
     bits = target_bytes.bit_length() - 1
     least, most = smallest(target_bytes), largest(target_bytes)

@@ -1,7 +1,7 @@
 """The chunks of a body.
 
-Their rule is the target and the row sizes of the runs. Who holds an older body cuts that by the sender's
-target, so that the sender is free to choose it.
+They follow from the target and the row sizes of the runs. A receiver cuts the older bodies that it holds by
+the sender's target, so the sender may choose any target.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from duetlink.errors import LocalProtocolError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """The chunks of a body, in order, without a gap. `sizes_bytes` has shape (chunks,)."""
+    """The chunks of a body, in order, without gaps. `sizes_bytes` has shape (chunks,)."""
 
     target_bytes: int
     runs: tuple[Run, ...]
@@ -42,16 +42,16 @@ class Cuts:
 
     @property
     def ends(self) -> list[int]:
-        """Where each chunk ends in the body."""
+        """The end offset of each chunk in the body."""
         return list(self.sizes_bytes.cumsum().tolist())
 
 
 def cut(body: Body, segments: Sequence[Segment], target_bytes: int | None = None) -> Cuts:
-    """The chunks of a body, whose byte streams are read once.
+    """Cut a body into chunks. Its byte streams are read once.
 
     Raises:
-        LocalProtocolError: the body is above 1 TiB, its segments are not in it one after the other, or the
-            target is not a power of two from 8 KiB to 16 MiB.
+        LocalProtocolError: the body is above 1 TiB, its segments are not in order within it, or the target is
+            not a power of two from 8 KiB to 16 MiB.
     """
     pieces = Pieces(body)
     if pieces.size_bytes > MAX_BODY_BYTES:
@@ -70,7 +70,7 @@ def cut(body: Body, segments: Sequence[Segment], target_bytes: int | None = None
 
 
 def run_sizes(pieces: Pieces, start: int, run: Run, target_bytes: int, gear: Gear) -> NDArray[np.int64]:
-    """The sizes of the chunks of the run that begins at `start`."""
+    """Return the sizes of the chunks of the run that begins at `start`."""
     if run.row_bytes:
         return fixed_sizes(run.size_bytes, run.row_bytes, target_bytes)
     return np.array(content_sizes(pieces, start, start + run.size_bytes, target_bytes, gear), np.int64)

@@ -1,7 +1,7 @@
-"""What of an announced body lies in memory here already.
+"""Find the chunks of an announced body in memory that this side holds.
 
-Held bodies are cut by the sender's rule and named anew each time: their owner may have changed them. What no
-longer has its name is not found.
+Held bodies are cut by the sender's rule and named again for each search, because their owner may have changed
+them: a chunk that was overwritten has another name and is not found.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from duetlink.data.dedup.names import name
 from duetlink.data.dedup.pieces import Pieces
 
 _Chunk: TypeAlias = tuple[int, bytes]  # size and name
-_Place: TypeAlias = tuple[int, int]  # source and start
+_Location: TypeAlias = tuple[int, int]  # source and start
 
 
 class Held(NamedTuple):
-    """A body that this side holds, and what it is made of."""
+    """A body that this side holds, and its segments."""
 
     body: memoryview
     segments: Sequence[Segment]
-    fingerprint: bytes = b""  # when it was taken, where its holder wants to know whether it is as it was
+    fingerprint: bytes = b""  # of the body when it was kept; empty if its holder does not check for changes
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """`size_bytes` bytes of the announced body, and where they lie: in which held body, from where on."""
+    """`size_bytes` bytes of the announced body at `target_start`, found at `source_start` of held body
+    `source`."""
 
     target_start: int
     size_bytes: int
@@ -42,30 +43,31 @@ class Match:
 
 
 def find(manifest: Manifest, held: Sequence[Held], key: bytes) -> list[Match]:
-    """Ranges of the announced body that are held, in order, disjoint, as long as they can be.
+    """Return the ranges of the announced body that are held: in order, disjoint, as long as possible.
 
-    The first of `held` that has a chunk is taken, and later ones are read only for what is still missing. All
-    of a held body that could match is read once. Ranges lie within the body and within the held one,
-    whatever the manifest says.
+    The first of `held` that has a chunk is used, and later ones are read only for chunks that are still
+    missing. Every run of a held body that could match is read once. Ranges lie within the announced body and
+    within the held one, even if the manifest is malicious.
     """
     chunks = list(zip(manifest.cuts.sizes_bytes.tolist(), manifest.names, strict=True))
     wanted = set(chunks)
-    first: dict[_Chunk, _Place] = {}
-    there: dict[_Place, _Chunk] = {}
+    first: dict[_Chunk, _Location] = {}
+    held_at: dict[_Location, _Chunk] = {}
     for source, (body, segments, _) in enumerate(held):
         if len(first) == len(wanted):
             break
         for start, chunk in _chunks(manifest, body, segments, key):
             if chunk in wanted:
                 first.setdefault(chunk, (source, start))
-                there[source, start] = chunk
-    return _join(chunks, first, there)
+                held_at[source, start] = chunk
+    return _join(chunks, first, held_at)
 
 
 def _chunks(
     manifest: Manifest, body: memoryview, segments: Sequence[Segment], key: bytes
 ) -> Iterator[tuple[int, _Chunk]]:
-    """Where a held body's chunks start, and what they are; not those of rules that the manifest lacks."""
+    """Yield start, size and name of a held body's chunks, except chunks cut by rules that the manifest
+    lacks."""
     target = manifest.cuts.target_bytes
     rules = {_rule(run, target) for run in manifest.cuts.runs}
     pieces, gear, start = Pieces(body), Gear(), 0
@@ -78,27 +80,29 @@ def _chunks(
 
 
 def _rule(run: Run, target_bytes: int) -> tuple[int, int]:
-    """Runs for which it is equal are cut alike."""
+    """Return a key that is equal for runs that are cut alike."""
     if not run.row_bytes:
         return 0, 0
     large_row = run.row_bytes if run.row_bytes > target_bytes else 0
     return large_row, chunk_bytes(run.row_bytes, target_bytes)
 
 
-def _join(chunks: list[_Chunk], first: dict[_Chunk, _Place], there: dict[_Place, _Chunk]) -> list[Match]:
-    """Chunks to ranges: where content repeats, the place that continues the range before is taken."""
+def _join(
+    chunks: list[_Chunk], first: dict[_Chunk, _Location], held_at: dict[_Location, _Chunk]
+) -> list[Match]:
+    """Merge chunks into ranges; of repeated content, the copy that continues the range before is used."""
     matches: list[Match] = []
     start = 0
-    follows: _Place | None = None  # the place after the last match
+    follows: _Location | None = None  # just behind the last match
     for chunk in chunks:
         size = chunk[0]
-        place = first.get(chunk)
-        if follows is not None and there.get(follows) == chunk:
-            place = follows
+        location = first.get(chunk)
+        if follows is not None and held_at.get(follows) == chunk:
+            location = follows
             last = matches.pop()
             matches.append(replace(last, size_bytes=last.size_bytes + size))
-        elif place is not None:
-            matches.append(Match(start, size, *place))
-        follows = None if place is None else (place[0], place[1] + size)
+        elif location is not None:
+            matches.append(Match(start, size, *location))
+        follows = None if location is None else (location[0], location[1] + size)
         start += size
     return matches

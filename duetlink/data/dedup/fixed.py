@@ -1,8 +1,8 @@
-"""Fixed chunks of an array's memory, aligned to its rows: cut points without a look at the content.
+"""Fixed-size chunks of an array's memory, aligned to its rows; the content is not read.
 
-Rows up to the target go together, as many as fit; the last chunk is what is left. A row above the target is
-cut into equal parts, the last a little smaller, and each row begins anew: rows are found where others were
-put in or taken out before them.
+Rows of at most the target size are grouped, as many as fit; the last chunk is the remainder. A larger row is
+cut into equal parts, the last a little smaller, and each row starts a new chunk, so that unchanged rows are
+found even if rows were inserted or removed before them.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 
 def chunk_bytes(row_bytes: int, target_bytes: int) -> int:
-    """The size of all chunks but the last, of the array or of each large row. Arrays for which it is the
-    same, and whose rows are small or equally large, are cut alike."""
+    """Return the size of all chunks but the last one of the array, or of each large row.
+
+    Arrays with the same result, and with small or equally large rows, are cut alike.
+    """
     if row_bytes <= target_bytes:
         return target_bytes // row_bytes * row_bytes
     return -(-row_bytes // _parts(row_bytes, target_bytes))
 
 
 def fixed_count(size_bytes: int, row_bytes: int, target_bytes: int) -> int:
-    """How many chunks `fixed_sizes` gives, without making them."""
+    """Return the number of chunks that `fixed_sizes` gives, without making them."""
     step = chunk_bytes(row_bytes, target_bytes)
     if row_bytes <= target_bytes:
         return -(-size_bytes // step)
@@ -29,7 +31,7 @@ def fixed_count(size_bytes: int, row_bytes: int, target_bytes: int) -> int:
 
 
 def fixed_sizes(size_bytes: int, row_bytes: int, target_bytes: int) -> NDArray[np.int64]:
-    """The sizes of the chunks of `size_bytes` bytes in rows of `row_bytes` (the last may be cut short)."""
+    """Return the sizes of the chunks of `size_bytes` bytes in rows of `row_bytes` (the last may be cut)."""
     step = chunk_bytes(row_bytes, target_bytes)
     if row_bytes <= target_bytes:
         starts = np.arange(0, size_bytes, step, dtype=np.int64)

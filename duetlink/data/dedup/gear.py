@@ -1,14 +1,15 @@
 """The gear fingerprint at every position of a byte stream, by NumPy.
 
-Gear (Xia et al., "Ddelta", Performance Evaluation 2014; used by FastCDC, ATC 2016) rolls over the bytes:
-h = (h << 1) + TABLE[byte], modulo 2^16 here. A byte is shifted out after 16 steps: h depends on the last 16
-bytes and on nothing else, and can be had for all positions at once by doubling the window four times:
+Gear (Xia et al., "Ddelta", Performance Evaluation 2014; used by FastCDC, ATC 2016) rolls over the bytes: h =
+(h << 1) + TABLE[byte], modulo 2^16 here. A byte is shifted out after 16 steps, so h depends on the last 16
+bytes alone, and is computed for all positions at once by doubling the window four times:
 
-    h_1(i) = TABLE[byte i]        h_2w(i) = h_w(i) + (h_w(i - w) << w)
+   h_1(i) = TABLE[byte i]        h_2w(i) = h_w(i) + (h_w(i - w) << w)
 
-Block by block, in memory that stays in the cache; NumPy releases the GIL in each step. A position's rank is
-how many zeros the fingerprint there begins with, at most 11, and if 11, those of the fingerprint 16 bytes
-before too: 32 bytes of content decide, and chunks may be large although the words are small.
+It runs block by block, in memory that stays in the cache; NumPy releases the GIL in each step. The rank of a
+position is the number of leading zeros of the fingerprint there, at most 11; if it is 11, those of the
+fingerprint 16 bytes before are added. So 32 bytes of content decide, and chunks may be large although the
+words are small.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ SIEVE_BITS = 11
 MAX_BITS = SIEVE_BITS + 16
 BLOCK_BYTES = 128 << 10
 
-# Cut points depend on it: both sides need the same, for ever. No run of one byte value is full of candidates.
+# Both sides must use this table, in every version: cut points depend on it. Runs of one byte value have few
+# candidates.
 TABLE: NDArray[np.uint16] = np.frombuffer(hashlib.shake_256(b"duetlink gear 1").digest(512), "<u2").astype(
     np.uint16
 )
-# Two entries at once, by two bytes as one index: half as many look-ups.
+# Indexed by two bytes at once: half as many look-ups.
 _PAIRS: NDArray[np.uint32] = TABLE[np.arange(1 << 16, dtype=np.uint16).view(np.uint8)].view(np.uint32)
 
 
 class Gear:
-    """Working memory for blocks of up to `block_bytes` bytes; for one thread at a time."""
+    """Working memory for blocks of up to `block_bytes` bytes. One thread at a time may use it."""
 
     def __init__(self, block_bytes: int = BLOCK_BYTES) -> None:
         self._block_bytes = block_bytes
@@ -45,7 +47,8 @@ class Gear:
         self._sieved = np.empty(len(self._prints), np.bool_)
 
     def fingerprints(self, data: memoryview) -> NDArray[np.uint16]:
-        """One per byte of a block, by the up to 16 bytes that end with it. Valid until the next call."""
+        """Return a fingerprint per byte, of the up to 16 bytes that end with it. Valid until the next
+        call."""
         prints = self._prints[: len(data)]
         shifted = self._shifted[: len(data)]
         even = len(data) & ~1
@@ -64,10 +67,10 @@ class Gear:
     def scan(
         self, pieces: Pieces, start: int, end: int, bits: int, more_bits: int
     ) -> Iterator[tuple[int, list[int], list[int]]]:
-        """Where the stream from `start` to `end` may be cut: block after block, the block's end, the places
-        after a byte of rank `bits` or above, and of those the ones of rank `more_bits` or above.
+        """Yield, for each block from `start` to `end`, its end and two lists of positions to cut at.
 
-        11 <= bits <= more_bits <= 27. The first place is after 32 bytes.
+        They are the positions after a byte of rank `bits` or more, and among those the ones of rank
+        `more_bits` or more. 11 <= bits <= more_bits <= 27. The first position is after 32 bytes.
         """
         for block in range(start, end, self._block_bytes):
             block_end = min(block + self._block_bytes, end)

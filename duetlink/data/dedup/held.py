@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from duetlink.data.dedup.find import Held
 from duetlink.data.dedup.layout import Segment
 
-MAX_BODIES = 256  # a peer's empty bodies must not add up either
+MAX_BODIES = 256  # limits empty bodies too, which the quota does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,11 @@ class _Kept:
 
 
 class HeldBodies:
-    """Newest first, up to a quota. Bodies are referred to, not copied: they live at least as long as here.
+    """Bodies up to a quota, newest first, for one thread at a time.
 
-    A body above the quota is not kept. Where there is no room, or there are `MAX_BODIES`, versions that have
-    a newer one of the same name go first, then the others, the oldest first. For one thread at a time.
+    Bodies are referenced, not copied, so they live at least as long as they are kept here. A body above the
+    quota is not kept. If the quota or `MAX_BODIES` is exceeded, superseded versions of an object are dropped
+    first, then the others, the oldest first.
     """
 
     def __init__(self, quota_bytes: int) -> None:
@@ -31,7 +32,7 @@ class HeldBodies:
     def keep(
         self, name: str, body: memoryview, segments: Sequence[Segment], fingerprint: bytes = b""
     ) -> bool:
-        """Keep a body, as the newest version of the object of that name; False if it is above the quota."""
+        """Keep a body as the newest version of the object `name`; return False if it is above the quota."""
         if body.nbytes > self._quota_bytes:
             return False
         self._kept.insert(0, _Kept(name, Held(body, tuple(segments), fingerprint)))
@@ -40,16 +41,14 @@ class HeldBodies:
         return True
 
     def versions(self, name: str) -> list[Held]:
-        """What is kept of one object, newest first."""
+        """Return the bodies kept of one object, newest first."""
         return [kept.held for kept in self._kept if kept.name == name]
 
     def bodies(self) -> list[Held]:
-        """What is kept, newest first."""
         return [kept.held for kept in self._kept]
 
     @property
     def total_bytes(self) -> int:
-        """Of all that is kept."""
         return sum(kept.held.body.nbytes for kept in self._kept)
 
     def _next_to_go(self) -> int:

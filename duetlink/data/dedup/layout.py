@@ -1,7 +1,7 @@
-"""What a body is made of, and near which size it is cut.
+"""The runs of a body, and the chunk size at which they are cut.
 
-A body is tiled by runs. Each array of some size is one, cut at its rows (`fixed.py`); all between two such
-arrays is one byte stream (`content.py`): headers, byte strings, and arrays too small for a run of their own.
+A body is tiled by runs. Each array of at least twice the target is one run, cut at its rows (`fixed.py`).
+Everything between two such arrays is one byte stream (`content.py`): headers, byte strings and small arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_CHUNKS = 1 << 20
 MAX_RUNS = 1 << 16
 MIN_TARGET_BYTES = 8 << 10
 MAX_TARGET_BYTES = MAX_BODY_BYTES // MAX_RUNS
-PADDING_BYTES = 64  # what a body puts between segments is less, and not worth a chunk
+PADDING_BYTES = 64  # padding between segments is shorter, and not worth a chunk
 EXPECTED_CHANGES = 16
 
 
@@ -40,10 +40,10 @@ class Run:
 
 
 def default_target(body_bytes: int, segments: Sequence[Segment]) -> int:
-    """A power of two near the chunk size at which least is sent.
+    """Return the power of two near the chunk size at which the fewest bytes are sent.
 
-    A chunk costs a name, and half a chunk more than has changed is sent at each place of a change: with
-    appended rows, the end of each array. Names of B bytes in chunks of t cost 16 B / t, changes at c places
+    Each chunk costs a name. Each changed place costs half a chunk more than has changed; with appended rows,
+    the end of each array is such a place. Names of B bytes in chunks of t cost 16 B / t, changes at c places
     c t / 2; the sum is smallest at t = sqrt(32 B / c).
     """
     arrays = sum(_is_run(segment, MIN_TARGET_BYTES) for segment in segments)
@@ -55,7 +55,7 @@ def default_target(body_bytes: int, segments: Sequence[Segment]) -> int:
 
 
 def layout(body_bytes: int, segments: Sequence[Segment], target_bytes: int) -> list[Run]:
-    """The runs that tile a body. Segments are in order; what they leave out counts as bytes.
+    """Return the runs that tile a body. Segments are in order; bytes outside of them count as byte streams.
 
     Raises:
         LocalProtocolError: segments overlap, are not in order or reach beyond the body.
@@ -72,12 +72,12 @@ def layout(body_bytes: int, segments: Sequence[Segment], target_bytes: int) -> l
 
 
 def _is_run(segment: Segment, target_bytes: int) -> bool:
-    """Of a smaller array, the last chunk and the place in the manifest would cost too much."""
+    """Return True for an array large enough to be a run: smaller ones cost too much in the manifest."""
     return segment.row_bytes > 0 and segment.size_bytes >= 2 * target_bytes
 
 
 def _fill(runs: list[Run], gap_bytes: int) -> None:
-    """What lies before the next array: padding goes to the array before it, all else is a byte stream."""
+    """Append the gap before the next array: padding joins the run before, other bytes are a byte stream."""
     if gap_bytes < 0:
         raise LocalProtocolError(f"segments overlap or reach beyond the body, by {-gap_bytes} bytes")
     if gap_bytes and gap_bytes < PADDING_BYTES and runs:

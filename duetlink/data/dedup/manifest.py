@@ -1,11 +1,11 @@
-"""What a body consists of, as it is announced: the rule of its cuts, and the names of its chunks.
+"""The announcement of a body's chunks: the rule of the cuts and the name of each chunk.
 
-    version u8 | log2 of the target u8 | entries u32 | content-defined chunks u32
-    | repeats u32 ... | run sizes u64 ... | row sizes u64 ...   (an entry per series of equal runs)
-    | chunk sizes u32 ...                                       (of the content-defined chunks alone)
-    | names, 16 bytes each                                      (little-endian)
+   version u8 | log2 of the target u8 | entries u32 | content-defined chunks u32
+   | repeats u32 ... | run sizes u64 ... | row sizes u64 ...   (an entry per series of equal runs)
+   | chunk sizes u32 ...                                       (of the content-defined chunks alone)
+   | names, 16 bytes each                                      (little-endian)
 
-The sizes of fixed chunks follow from the rule. 16 to 20 bytes per chunk: 0.1 to 0.25 % of most bodies.
+The sizes of fixed chunks follow from the rule. A chunk takes 16 to 20 bytes: 0.1 to 0.25 % of most bodies.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ _HEAD = struct.Struct("<BBII")
 _ENTRY_BYTES = 4 + 8 + 8
 _SIZE_BYTES = 4
 
-_Entry = tuple[int, Run]  # how often in a row, and which
+_Entry = tuple[int, Run]  # number of consecutive equal runs, and the run
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Manifest:
-    """The chunks of a body and their names, one each."""
+    """The chunks of a body, with one name each."""
 
     cuts: Cuts
     names: list[bytes]
 
     def to_bytes(self) -> bytes:
-        """As it travels."""
         entries = [(len(list(equal)), run) for run, equal in groupby(self.cuts.runs)]
         content = self.cuts.sizes_bytes[_by_content(self.cuts)]
         return b"".join(
@@ -63,11 +62,11 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview, body_bytes: int) -> Manifest:
-        """The manifest of a body that was announced with `body_bytes` bytes.
+        """Parse the manifest of a body that was announced with `body_bytes` bytes.
 
         Raises:
-            RemoteProtocolError: it is none, is cut short, or its chunks do not tile such a body.
-            LimitExceeded: more runs or chunks than may be, or a target out of bounds.
+            RemoteProtocolError: `data` is malformed, is cut short, or its chunks do not tile such a body.
+            LimitExceeded: it has too many runs or chunks, or its target is out of bounds.
         """
         view = memoryview(data).cast("B")
         if len(view) < _HEAD.size:
@@ -100,7 +99,7 @@ class Manifest:
 
 
 def _by_content(cuts: Cuts) -> NDArray[np.bool_]:
-    """Which chunks are content-defined."""
+    """Return a mask of the content-defined chunks."""
     run_ends = np.cumsum([run.size_bytes for run in cuts.runs])
     of_run = np.searchsorted(run_ends, np.cumsum(cuts.sizes_bytes))
     return np.array([run.row_bytes == 0 for run in cuts.runs], np.bool_)[of_run]
@@ -114,7 +113,7 @@ def _read_entries(view: memoryview, count: int) -> list[_Entry]:
 
 
 def _expand(entries: list[_Entry], body_bytes: int) -> tuple[Run, ...]:
-    """All runs; they tile the body."""
+    """Return all runs, after checking that they tile the body."""
     if sum(repeat for repeat, _ in entries) > MAX_RUNS:
         raise LimitExceeded(f"a manifest of more than {MAX_RUNS} runs")
     if any(repeat == 0 or run.size_bytes == 0 for repeat, run in entries):
@@ -128,7 +127,7 @@ def _expand(entries: list[_Entry], body_bytes: int) -> tuple[Run, ...]:
 
 
 def _check_count(entries: list[_Entry], target: int, names: int) -> None:
-    """As many names as fixed chunks, before any is made."""
+    """Check that there are as many names as fixed chunks, before any chunk is made."""
     count = sum(
         repeat * fixed_count(run.size_bytes, run.row_bytes, target)
         for repeat, run in entries
@@ -141,7 +140,10 @@ def _check_count(entries: list[_Entry], target: int, names: int) -> None:
 
 
 def _split_content(sizes: NDArray[np.int64], runs: tuple[Run, ...], target: int) -> list[NDArray[np.int64]]:
-    """The sizes of content-defined chunks, run by run: none too large, only a run's last too small."""
+    """Return the sizes of the content-defined chunks, run by run.
+
+    Checks that they tile the runs and that only the last chunk of a run may be smaller than allowed.
+    """
     run_ends = np.cumsum([run.size_bytes for run in runs if not run.row_bytes], dtype=np.int64)
     ends = np.cumsum(sizes)
     last = np.searchsorted(ends, run_ends)

@@ -1,7 +1,7 @@
 """Names of chunks: BLAKE2b (RFC 7693), keyed with a secret of the session.
 
-Whoever lacks the key cannot tell from a name whether a guessed content is there (Harnik et al., "Side
-channels in cloud services", IEEE Security & Privacy 2010). Another session has other names.
+Without the key, a name does not reveal whether a guessed content is present (Harnik et al., "Side channels in
+cloud services", IEEE Security & Privacy 2010). Each session has other names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_KEY_BYTES = hashlib.blake2b.MAX_KEY_SIZE
 
 
 def name_chunks(body: Body, cuts: Cuts, key: bytes) -> list[bytes]:
-    """The name of each chunk of a body, which is read once; hashing releases the GIL.
+    """Return the name of each chunk of a body, which is read once; hashing releases the GIL.
 
     Raises:
         LocalProtocolError: the key is shorter than 16 bytes or longer than 64.
@@ -29,7 +29,6 @@ def name_chunks(body: Body, cuts: Cuts, key: bytes) -> list[bytes]:
 
 
 def name(pieces: Pieces, start: int, end: int, key: bytes) -> bytes:
-    """The name of one chunk."""
     if not MIN_KEY_BYTES <= len(key) <= MAX_KEY_BYTES:
         raise LocalProtocolError(f"a key of {len(key)} bytes; {MIN_KEY_BYTES} to {MAX_KEY_BYTES} are needed")
     digest = hashlib.blake2b(digest_size=NAME_BYTES, key=key, person=b"chunk")

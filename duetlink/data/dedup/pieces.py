@@ -10,7 +10,7 @@ Body: TypeAlias = bytes | memoryview | Sequence[memoryview]  # whole, or a gathe
 
 
 class Pieces:
-    """Byte ranges of a body. Nothing is copied but what lies across two pieces and is asked for as one."""
+    """Byte ranges of a body. Only a view that spans two pieces copies."""
 
     def __init__(self, body: Body) -> None:
         pieces = [memoryview(body)] if isinstance(body, bytes | memoryview) else body
@@ -22,7 +22,7 @@ class Pieces:
             self.size_bytes += len(view)
 
     def parts(self, start: int, end: int) -> Iterator[memoryview]:
-        """The memory from `start` to before `end`, both within the body."""
+        """Yield the memory from `start` to before `end`, both within the body."""
         index = bisect_right(self._starts, start) - 1
         while start < end:
             offset, view = self._starts[index], self._views[index]
@@ -30,6 +30,6 @@ class Pieces:
             start, index = offset + len(view), index + 1
 
     def view(self, start: int, end: int) -> memoryview:
-        """The same as one view."""
+        """Return the range as one view, copied if it spans several pieces."""
         parts = list(self.parts(start, end))
         return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))

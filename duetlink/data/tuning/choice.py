@@ -1,4 +1,4 @@
-"""One codec at one level: what a chunk is encoded with."""
+"""One codec at one level: the unit that the tuner chooses."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""One transfer over one path: what each of its chunks is encoded with.
+"""Choose the codec of each chunk of one transfer over one path.
 
-The data are sampled once for each stretch of chunks. Codecs that could win are tried on the sample, and the
-least of the cost model is taken. That is done again when the path's goodput has changed by a factor of two,
-or the data or the settings have changed. What brought less than was there before is taken back.
+The data are sampled every 16 chunks (64 on a fast link). Codecs that could win are tried on the sample, and
+the choice of least cost in the model is taken. The decision is repeated when the path's goodput has changed
+by a factor of two, or the data or the settings have changed. A choice that turns out slower than an earlier
+one is reverted.
 """
 
 from __future__ import annotations
@@ -30,48 +31,49 @@ from duetlink.data.tuning.sample import SAMPLE_BYTES, Kind, kind_of, take
 from duetlink.data.tuning.tuner import SMALL_BYTES, Tuner
 from duetlink.errors import DuetError
 
-_GAIN, _GAIN_BYTES = 1.05, 1.005  # for a change of choice: 5 % is not noticed; bytes are known exactly
-_WORSE = 0.97  # of the rate before a change, below which it is taken back: rates waver by 2 %
-_REVERSALS = 2  # per decision: back, and there again if it was not to blame
-_SHUNNED_S = 60.0  # that a choice is not taken after that: a mistake of 0.15 s in a minute is not noticed
-_EXPLORE, _EXPLORE_BYTES = 0.03, 0.1  # share of a transfer's time: not noticed; and where time does not count
-_HOPELESS = 1.3  # times worse than the best at the usual ratio: beyond, a try does not pay
-_LOOK_EVERY, _LOOK_EVERY_FAST = 16, 64  # chunks: a look takes 0.4 ms, a chunk on a fast link 3
-_LOOK_S, _CALL_S = 0.0004, 0.00005  # a look at 64 KiB; a codec's call, before it was measured
-_FEW_ITEMS = 128  # take a codec about as long as none
-_MOST_CALL = 4.0  # times as long as its items, at most, a sample is thought to take
-_PROCESSORS_SHARE = 0.6  # of what processors can do, from which on they may be what is slow
-_LONG_S = 10.0  # of a transfer, beside which a library may load: Python does little else for 0.3 s
-_TYPICAL_RATE = 200e6  # bytes/s of a link that nobody has measured, for what time is worth on it
+_GAIN, _GAIN_BYTES = 1.05, 1.005  # least gain of a change: users do not notice 5 %; bytes are known exactly
+_WORSE = 0.97  # a change is reverted if the rate falls below this share of the earlier one; noise is 2 %
+_REVERSALS = 2  # per decision: back, and forth again if the choice was not the cause
+_SHUNNED_S = 60.0  # then a reverted choice may be tried again: users do not notice 0.15 s lost per minute
+_EXPLORE, _EXPLORE_BYTES = 0.03, 0.1  # share of a transfer's time spent on trials; more for "bytes"
+_HOPELESS = 1.3  # a codec whose usual cost is this many times the best one's is not tried
+_LOOK_EVERY, _LOOK_EVERY_FAST = 16, 64  # chunks per sample: it takes 0.4 ms, a chunk on a fast link 3 ms
+_LOOK_S, _CALL_S = 0.0004, 0.00005  # time to sample 64 KiB; a codec's call before it was measured
+_FEW_ITEMS = 128  # encoding so few items measures the fixed cost of a call
+_MOST_CALL = 4.0  # the fixed cost of a call is assumed to be at most 3/4 of a sample's time
+_PROCESSORS_SHARE = 0.6  # from this share of the processors' capacity on, they may be the slow part
+_LONG_S = 10.0  # a library is loaded during transfers this long: it blocks Python for about 0.3 s
+_TYPICAL_RATE = 200e6  # bytes/s assumed of an unmeasured link, to estimate how long the transfer takes
 
 
 class CodecController:
-    """Any thread may call; chunks are sent in the order in which they were chosen for,
-    and `sent` is called once for each, or `rested`.
+    """Chooses the codec of each chunk of one transfer. Any thread may call.
 
-    `chunk_bytes` and `workers` say how large the next chunk should be, before encoding, and how many threads
-    should encode; they change as the transfer goes.
+    Chunks must be sent in the order in which `choose` was called for them. Call `sent` once for each, or
+    `rested` if they are dropped.
+
+    `chunk_bytes` is the size that the next chunk should have before encoding, and `workers` the number of
+    threads that should encode; both change during the transfer.
     """
 
     def __init__(
         self, tuner: Tuner, name: str, path: str, size_bytes: int, now_s: float, round_trip_s: float = 0.0
     ) -> None:
-        """A transfer of `size_bytes` over one path begins."""
         self._tuner, self._name, self._path = tuner, name, path
         self._lock = threading.Lock()
         self._path_estimate = PathEstimate(tuner, path, size_bytes, round_trip_s)
         self._raw = Choice(named("raw"), 0)
-        self._failed: dict[str, str] = {}  # by codec, for the rest of the transfer: how, in words
+        self._failed: dict[str, str] = {}  # by codec, for the rest of the transfer: the reason
         self._profiles: dict[tuple[str, Kind], DataProfile] = {}
         self._latest: dict[str, DataProfile] = {}  # by element
-        self._outcome: Outcome | None = None  # of the latest decision, until it is known
+        self._outcome: Outcome | None = None  # measurement of the latest decision, until it is complete
         self._reversals = 0
         self._queue: deque[Choice] = deque(maxlen=4096)  # chosen, not sent
         self._last_s = now_s
         self._chunks = 0
         self._spent_s = 0.0  # for exploring
         self._rate = 0.0  # bytes of arrays per second by the best choice known
-        self._wanted: dict[str, Codec] = {}  # not loaded, but they could win
+        self._wanted: dict[str, Codec] = {}  # codecs that could win and are not loaded yet
         self._shape(DataProfile(UINT8, Kind.DENSE), self._raw)
 
     # -- what the transfer calls ----------------------------------------------------------------------------
@@ -84,10 +86,10 @@ class CodecController:
         others_load: float | None = None,
         sample: Callable[[], Array] | None = None,
     ) -> Choice:
-        """What the next chunk is encoded with. `array` is the chunk, C-contiguous, of `element.storage`.
+        """Return the choice for the next chunk. `array` is the chunk, C-contiguous, of `element.storage`.
 
-        `others_load` is the share of all processors that other programs use, 0 to 1. `sample` makes a flat
-        array of a few items of this chunk and those after it; without it they are taken from the chunk.
+        `others_load` is the share of all processors that other programs use, 0 to 1. `sample` returns a flat
+        array of a few items of this chunk and those after it; by default they are taken from the chunk.
         """
         with self._lock:
             self._path_estimate.others_load = others_load or 0.0
@@ -98,7 +100,7 @@ class CodecController:
             return choice
 
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None:
-        """A worker has encoded a chunk."""
+        """Record the time and size of a chunk that a worker has encoded."""
         with self._lock:
             profile = self._profile_of(choice)
             if profile is None or raw_bytes < SMALL_BYTES:
@@ -109,7 +111,7 @@ class CodecController:
                 profile.due, profile.look_at = "the data have changed", 0
 
     def failed(self, choice: Choice) -> None:
-        """The codec could not encode a chunk, which goes as it is. It is not chosen again here."""
+        """Stop choosing a codec that raised; its chunk is sent raw."""
         with self._lock:
             why = self._failed[choice.codec.name] = f"{choice.codec.name} failed to encode a chunk"
             self._outcome = None
@@ -118,7 +120,8 @@ class CodecController:
                     profile.due = why
 
     def sent(self, raw_bytes: int, wire_bytes: int, elapsed_s: float, now_s: float) -> None:
-        """The transport has taken the next chunk; it held the sender for `elapsed_s` until `now_s`."""
+        """Record that the transport took the next chunk after it held the sender for `elapsed_s` until
+        `now_s`."""
         with self._lock:
             choice = self._queue.popleft() if self._queue else self._raw
             passed_s = max(elapsed_s, now_s - self._last_s)
@@ -131,7 +134,7 @@ class CodecController:
                     self._judge(self._outcome, measured, now_s)
 
     def rested(self, now_s: float) -> None:
-        """The sender kept back by itself until now, and has dropped what it had chosen for."""
+        """Forget the chosen chunks and restart all timing, after the sender paused until `now_s`."""
         with self._lock:
             self._queue.clear()
             self._last_s = now_s
@@ -140,14 +143,13 @@ class CodecController:
                 self._outcome.rested()
 
     def decoded(self, codec_name: str, raw_bytes: int, elapsed_s: float) -> None:
-        """The peer has decoded a chunk in that time."""
         with self._lock:
             for profile in self._latest.values():
                 if codec_name in profile.used:
                     self._tuner.decoded(codec_name, profile.kind, raw_bytes, elapsed_s)
 
     def finished(self, now_s: float) -> None:
-        """The transfer is over, complete or not."""
+        """Keep the measured goodput for later transfers; the transfer may be complete or not."""
         with self._lock:
             goodput = self._path_estimate.goodput
             if goodput.measured is not None and goodput.lasting:
@@ -179,7 +181,7 @@ class CodecController:
         return choice
 
     def _link_changed(self, profile: DataProfile) -> str:
-        """Nothing that was measured counts any more; returns what to say of it."""
+        """Drop the measurements of the old speed; return the reason to show for the next decision."""
         profile.outcomes.clear()
         shunned, speed = self._tuner.shunned, self._path_estimate.speed
         for path, place in list(shunned):
@@ -190,7 +192,7 @@ class CodecController:
         return f"the link carries {rate_text(speed)}, no longer {rate_text(profile.speed)}"
 
     def _named(self, element: Element, now_s: float) -> Choice:
-        """What the settings say."""
+        """Return the choice that the settings name; raw if it cannot be used here."""
         role, choice = role_of(element), self._raw
         name, level = self._path_estimate.settings.codec[role], self._path_estimate.settings.level[role]
         why = f"the settings name {name} for {role}"
@@ -209,7 +211,7 @@ class CodecController:
         return choice
 
     def _pinned(self, element: Element) -> Choice | None:
-        """What was chosen last, by this transfer or another; None where nothing was."""
+        """Return the latest choice of this transfer or another one; None if there is none."""
         profile = self._latest.get(element.name)
         choice = self._tuner.latest.get((self._path, element.name)) if profile is None else profile.choice
         if choice is None or choice.codec.name in self._failed:
@@ -220,13 +222,13 @@ class CodecController:
         return choice
 
     def _meet(self, element: Element, kind: Kind) -> DataProfile:
-        """The subject of such data, now the latest of its element."""
+        """Return the profile of such data, and make it the latest one of its element."""
         profile = self._profiles.setdefault((element.name, kind), DataProfile(element, kind))
         self._latest[element.name] = profile
         return profile
 
     def _profile(self, array: Array, element: Element, sample: Callable[[], Array]) -> DataProfile:
-        """The kind of data that begins here: looked at now and then, in between as it was before."""
+        """Return the profile of the data in this chunk; the data are sampled only every few chunks."""
         before = self._latest.get(element.name)
         if before is not None and self._chunks < before.look_at:
             return before
@@ -240,7 +242,7 @@ class CodecController:
         return profile
 
     def _decide(self, profile: DataProfile, sample: Callable[[], Array], now_s: float) -> None:
-        """Find the best choice, and change to it if it is better by enough."""
+        """Find the best choice; change to it only if it is 5 % better (0.5 % for the objective "bytes")."""
         path_estimate, news = self._path_estimate, profile.due or ""
         costs = self._costs(profile, sample, now_s)
         best, current = path_estimate.best(costs, profile), profile.choice or self._raw
@@ -257,17 +259,17 @@ class CodecController:
     # -- trying codecs on a sample --------------------------------------------------------------------------
 
     def _affords(self, cost_s: float) -> bool:
-        """Whether the transfer is long enough for that, encoded as well as is known."""
+        """Return True if `cost_s` more of exploration stays within its share of the transfer's time."""
         share = _EXPLORE_BYTES if self._path_estimate.settings.objective == FEWEST_BYTES else _EXPLORE
         return self._spent_s + cost_s <= share * self._lasts_s
 
     @property
     def _lasts_s(self) -> float:
-        """How long the transfer takes, by the best choice known."""
+        """Expected seconds of the whole transfer, with the best choice known."""
         return self._path_estimate.size_bytes / max(self._rate, self._path_estimate.speed or _TYPICAL_RATE)
 
     def _costs(self, profile: DataProfile, sample: Callable[[], Array], now_s: float) -> dict[Choice, float]:
-        """Of all choices that are allowed and known, after trying on a sample what could win."""
+        """Return the cost of each usable choice, after trying those that could win on a sample."""
         path_estimate, shunned = self._path_estimate, self._tuner.shunned
 
         def expected(choice: Choice) -> float:
@@ -293,7 +295,7 @@ class CodecController:
         return costs
 
     def _try(self, profile: DataProfile, choice: Choice, sample: Callable[[], Array]) -> None:
-        """Find out what a codec makes of a sample, and how fast, if there is time for it."""
+        """Measure a codec's ratio and speed on a sample, if time allows."""
         shared, path_estimate, name = self._tuner, self._path_estimate, choice.codec.name
         if not choice.codec.ready:
             if path_estimate.speed is not None:
@@ -306,7 +308,7 @@ class CodecController:
             if not choice.codec.suits(items, profile.element):
                 profile.ratios[choice.key] = 1.0
                 return
-            _, call_s = self._time(profile, choice, items[:_FEW_ITEMS])  # its code is at hand from now on
+            _, call_s = self._time(profile, choice, items[:_FEW_ITEMS])  # warms the caches
             if name not in shared.call_s:
                 _, shared.call_s[name] = self._time(profile, choice, items[:_FEW_ITEMS])
             encoded_bytes, elapsed_s = self._time(profile, choice, items)
@@ -321,7 +323,7 @@ class CodecController:
             shared.tried[path_estimate.place(profile, choice)] = items.nbytes / items_s
 
     def _time(self, profile: DataProfile, choice: Choice, items: Array) -> tuple[int, float]:
-        """How many bytes a sample becomes, and what that takes."""
+        """Return the encoded bytes of a sample, and the seconds that encoding took."""
         begin_s = self._tuner.clock()
         encoded = choice.codec.encode(items, profile.element, choice.level)
         return len(encoded), self._tuner.clock() - begin_s
@@ -331,16 +333,19 @@ class CodecController:
             self._tuner.load(codec)
         self._wanted.clear()
 
-    # -- what comes of it -----------------------------------------------------------------------------------
+    # -- judging decisions ----------------------------------------------------------------------------------
 
     def _profile_of(self, choice: Choice) -> DataProfile | None:
-        """The data that it is in force for; none for raw."""
+        """Return the latest profile for which a choice is in force; None for raw."""
         found = (profile for profile in self._latest.values() if profile.choice == choice)
         return None if choice.raw else next(found, None)
 
     def _processors_held(self, choice: Choice, raw_bytes: int, passed_s: float) -> bool:
-        """Whether a chunk took about as long as processors need for it: then its time says nothing of the
-        link, which would look slow; heavier codecs would look right, and the next chunk take longer still."""
+        """Return True if a chunk took about as long as the processors need for it.
+
+        Its time then says nothing about the link. Otherwise the link would look slow, heavier codecs would
+        look right, and the next chunk would take longer still.
+        """
         profile, path_estimate = self._profile_of(choice), self._path_estimate
         if profile is None:
             return False
@@ -354,7 +359,7 @@ class CodecController:
     def _put(
         self, profile: DataProfile, choice: Choice, why: str, now_s: float, predicted: float | None = None
     ) -> None:
-        """Put a choice in force, and record it where it is another one."""
+        """Put a choice in force, and record a decision if it differs from the one before."""
         before, changed = profile.plan, profile.choice != choice
         profile.choice, profile.due = choice, None
         self._shape(profile, choice)
@@ -366,7 +371,7 @@ class CodecController:
             self._tuner.record(decision)
 
     def _judge(self, outcome: Outcome, measured: float, now_s: float) -> None:
-        """It is known what a decision brought: tell, and take it back if something else brought more."""
+        """Record the outcome of a decision, and revert to a choice that was measured to be faster."""
         profile, choice, settings, shared = (
             outcome.profile,
             outcome.choice,
@@ -380,14 +385,14 @@ class CodecController:
             outcomes.setdefault(self._raw, profile.speed)
         outcomes[choice] = measured
         best = max(outcomes, key=lambda choice: outcomes[choice])
-        # fewer bytes, or less processor time, may take longer: that was asked for
+        # with these settings the user accepts a slower transfer
         steered = settings.pin or settings.mode == "manual" or settings.objective not in (THROUGHPUT, LATENCY)
         if steered or measured >= _WORSE * outcomes[best] or self._reversals >= _REVERSALS:
             return
         self._reversals += 1
         if not choice.raw:
             shared.shunned[self._path, self._path_estimate.place(profile, choice)] = now_s + _SHUNNED_S
-            self._path_estimate.goodput = Goodput(profile.speed)  # beside its encoding it was not the link's
+            self._path_estimate.goodput = Goodput(profile.speed)  # the slow time was encoding, not the link
         shared.shunned.pop((self._path, self._path_estimate.place(profile, best)), None)
         why = f"{choice} brought {rate_text(measured)} instead of the {rate_text(outcomes[best])} of {best}"
         self._put(profile, best, why, now_s)

@@ -1,4 +1,4 @@
-"""What the tuner decided, when and why: for a person to read, and to be told to the peer."""
+"""Records of the tuner's decisions: the plan, the time and the reason, for the user and for the peer."""
 
 from __future__ import annotations
 
@@ -25,12 +25,16 @@ _Rate = Annotated[float, Meta(ge=0, le=_MAX_FLOAT)]
 
 class _Wired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def to_wire(self) -> Any:
-        """As values that JSON knows."""
+        """Return the fields as values that JSON can hold."""
         return msgspec.to_builtins(self)
 
     @classmethod
     def from_wire(cls, wire: object) -> Self:
-        """What a peer sent. Raises RemoteProtocolError: it is not what `to_wire` makes."""
+        """Parse a value that a peer sent.
+
+        Raises:
+            RemoteProtocolError: it is not the result of `to_wire`.
+        """
         try:
             return msgspec.convert(wire, cls)
         except ValueError as error:
@@ -38,7 +42,7 @@ class _Wired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Plan(_Wired, frozen=True):
-    """How chunks are sent: by which codec and level, how large, and by how many threads that encode."""
+    """The codec and level, the chunk size before encoding, and the number of encoding threads (`workers`)."""
 
     codec: Annotated[str, Meta(max_length=64)]
     level: Annotated[int, Meta(ge=-_MAX_INT, le=_MAX_INT)]
@@ -47,9 +51,9 @@ class Plan(_Wired, frozen=True):
 
 
 class Decision(_Wired, frozen=True, rename={"before": "from", "after": "to"}):
-    """One change of plan. A decision comes again with the same `number` when its outcome is known.
+    """One change of plan. It is recorded again, with the same `number`, when its outcome is known.
 
-    `when_s` is on the clock that the tuner is given; `predicted` and `measured` are bytes of arrays per
+    `when_s` is on the clock that the tuner is given. `predicted` and `measured` are bytes of arrays per
     second, before encoding.
     """
 
@@ -69,7 +73,7 @@ class Decision(_Wired, frozen=True, rename={"before": "from", "after": "to"}):
 
 
 class History:
-    """The latest decisions, oldest first; any thread may add and read."""
+    """The latest decisions, oldest first. Any thread may add and read."""
 
     def __init__(self, limit: int = 256) -> None:
         self._limit = limit
@@ -77,7 +81,7 @@ class History:
         self._lock = threading.Lock()
 
     def add(self, decision: Decision) -> None:
-        """A decision, or the outcome of one that is still here."""
+        """Add a decision, or the outcome of one that has not been dropped yet."""
         with self._lock:
             if decision.measured is not None and decision.number not in self._decisions:
                 return

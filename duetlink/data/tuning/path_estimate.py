@@ -1,4 +1,4 @@
-"""What each choice would bring to one transfer, on its path as the path is now."""
+"""Estimate the cost of each choice for one transfer, on its path as it is now."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from duetlink.data.tuning.priors import prior
 from duetlink.data.tuning.tuner import Place, Tuner
 
 _KIB = 1024
-# Of a chunk before encoding: less costs calls, more makes the pipeline wait for the first one.
+# Sizes of a chunk before encoding: smaller ones cost calls, larger ones delay the first byte.
 _LEAST_CHUNK_BYTES, _LARGE_CHUNK_BYTES, _MOST_CHUNK_BYTES = 64 * _KIB, 1024 * _KIB, 2048 * _KIB
 _FIRST_CHUNK_BYTES = 256 * _KIB  # while the link's speed is unknown
-_CHUNK_S = 0.25  # on the link, at most: a change of settings waits for it
-_CHUNKS = 16  # of an object, at least: the first passes encoder, link and decoder one after the other
-_SPARE = 1.5  # times as many workers as the link needs: their speeds waver
-_FAST_BYTES_PER_S = 60e6  # of encoders; slower ones must be hidden by the link (objective "bytes")
-_UNMEASURED = 800e6  # bytes/s of a link that nobody has measured: a codec has to cost next to nothing on it
-# Costs within 1 % of the least are alike: the model is no more exact. Of those the lightest is taken.
+_CHUNK_S = 0.25  # longest time of a chunk on the link: a change of settings waits for it
+_CHUNKS = 16  # least number per object: the first passes encoder, link and decoder without overlap
+_SPARE = 1.5  # times as many workers as the link needs, since their speeds vary
+_FAST_BYTES_PER_S = 60e6  # objective "bytes": slower encoders are used only if the link is slower still
+_UNMEASURED = 800e6  # bytes/s assumed of an unmeasured link: only nearly free codecs win on it
+# Costs within 1 % count as equal, since the model is no more exact; then the least processor time decides.
 _ALIKE = 1.01
 
 
 class PathEstimate:
-    """The settings in force, what was measured of the path, and what follows from them for a choice.
+    """The settings in force and the measured path, from which figures, costs and plans are derived.
 
-    Its course keeps it up to date, under the course's lock.
+    The transfer's `CodecController` updates it, under the controller's lock.
     """
 
     def __init__(self, tuner: Tuner, path: str, size_bytes: int, round_trip_s: float) -> None:
@@ -43,26 +43,26 @@ class PathEstimate:
 
     @property
     def speed(self) -> float | None:
-        """What the path takes, the cap considered."""
+        """Bytes per second that the path carries, limited by the rate cap; None if neither is known."""
         estimate, cap = self.goodput.estimate, self.settings.rate_cap_bytes_per_s
         return cap if estimate is None else estimate if cap is None else min(estimate, cap)
 
     @property
     def line(self) -> Line:
-        """The path as the model sees it."""
+        """The path in the terms of the cost model (`model.py`)."""
         shared, goodput = self.tuner, self.speed or _UNMEASURED
         workers: float = shared.workers
-        # a load that the peer makes is our own, and the model accounts for it; so it is on a fast link
+        # together, or on a fast link, the load is mostly this transfer's own, which the model counts already
         if not shared.together and goodput < PROCESSOR_BOUND_BYTES_PER_S:
             workers = min(workers, max(0.5, shared.cpus * (1 - self.others_load)))
         return Line(goodput, workers, shared.cpus, self._round_trip_s, shared.together, self.path)
 
     def place(self, profile: DataProfile, choice: Choice) -> Place:
-        """Where the speed of a choice for such data is kept."""
+        """Return the key of the tuner's tables under which this choice's speed is kept."""
         return choice.key, profile.element.name, profile.kind
 
     def figures(self, profile: DataProfile, choice: Choice) -> Figures:
-        """By what is known of such data, or usual for them."""
+        """Return measured figures if there are any, otherwise those of `priors.py`."""
         if choice.raw:
             return RAW
         shared, place, usual = self.tuner, self.place(profile, choice), prior(choice.key, profile.kind)
@@ -71,13 +71,19 @@ class PathEstimate:
         return Figures(encode, decode, max(1e-6, profile.ratios.get(choice.key, usual.ratio)))
 
     def ratio(self, choice: Choice, raw_bytes: int, encoded_bytes: int) -> float:
-        """The encoded share of a chunk as large as they can be here, by what was seen of a smaller one."""
+        """Estimate the encoded share of a full-size chunk from a smaller one.
+
+        A codec's fixed overhead counts less in a larger chunk.
+        """
         full_bytes = max(raw_bytes, min(self.size_bytes, _LARGE_CHUNK_BYTES))
         overhead_bytes = min(choice.codec.overhead_bytes, encoded_bytes)
         return (encoded_bytes - overhead_bytes) / raw_bytes + overhead_bytes / full_bytes
 
     def cost(self, figures: Figures, chunk_bytes: int) -> float:
-        """What the objective wants little of; infinite for what it does not allow."""
+        """Return the quantity that the objective minimises; infinite for a choice that it rules out.
+
+        With the objective "bytes", a slow codec is ruled out unless a slow link hides its time.
+        """
         objective, line = self.settings.objective, self.line
         if objective == FEWEST_BYTES and figures.encode < _FAST_BYTES_PER_S:
             hidden = self.speed is not None and figures.encode * line.workers >= self.speed / figures.ratio
@@ -86,14 +92,17 @@ class PathEstimate:
         return cost(objective, figures, line, self.size_bytes, chunk_bytes)
 
     def best(self, costs: dict[Choice, float], profile: DataProfile) -> Choice:
-        """The least cost; of several that are alike, the one that takes the least processor time."""
+        """Return the choice of least cost; among costs within 1 %, the one with the least processor time."""
         most, line = _ALIKE * min(costs.values()), self.line
         alike = [choice for choice, found in costs.items() if found <= most]
         return min(alike, key=lambda choice: cpu_s(self.figures(profile, choice), line))
 
     def plan(self, profile: DataProfile, choice: Choice) -> Plan:
-        """How large chunks are, a power of two, so that they end where leaves of 4 MiB do, and no more
-        workers than keep the link busy."""
+        """Return chunk size and number of workers for a choice.
+
+        The chunk size is a power of two, so that chunks end where digest leaves of 4 MiB end. No more workers
+        are planned than keep the link busy.
+        """
         objective, speed, figures = self.settings.objective, self.speed, self.figures(profile, choice)
         size = min(_LARGE_CHUNK_BYTES, self.size_bytes // (_CHUNKS * (2 if objective == LATENCY else 1)))
         if objective == FEWEST_BYTES or (choice.raw and self.line.processor_bound and speed is not None):
@@ -110,7 +119,7 @@ class PathEstimate:
         return Plan(choice.codec.name, choice.level, size, workers)
 
     def reason(self, profile: DataProfile, best: Choice, news: str) -> str:
-        """Why a choice was made, for a person; `news` is what gave occasion to decide."""
+        """Explain a choice to the user in one or two sentences; `news` is the event that led to it."""
         objective, speed, figures = self.settings.objective, self.speed, self.figures(profile, best)
         occasion = news[:1].upper() + news[1:] + ". " if news else ""
         link = f"The link carries {rate_text(speed)}" if speed else "How fast the link is, is not known yet"

@@ -1,8 +1,8 @@
-"""What is assumed of each codec until it has been measured here; a measured figure replaces it.
+"""The speed and ratio assumed for each codec until it has been measured here.
 
-Measured on arrays of 2 MiB in float32, by one thread: trained weights (dense), activations and differences of
-weights (redundant), 1 % sparse. `decimals` and `frame_of_reference` are guesses, for data that suit them.
-Speeds are bytes of arrays per second, ratios the encoded share.
+They were measured on arrays of 2 MiB in float32, by one thread: trained weights (dense), activations and
+differences of weights (redundant), 1 % sparse. `decimals` and `frame_of_reference` are guesses, for data that
+suit them. Speeds are bytes of arrays per second, ratios the encoded share.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from duetlink.data.tuning.model import Figures
 from duetlink.data.tuning.sample import Kind
 
 _MB = 1e6
-# A codec that nobody has told us of: hopeful, so that it is tried once.
+# Figures of an unknown codec: optimistic, so that it is tried once.
 _UNKNOWN = (200.0, 0.1) * 3 + (400.0,)
-_DECODE_SPARSE = 2.5  # times faster nearly nothing is decoded, measured
+_DECODE_SPARSE = 2.5  # measured: sparse data decode this many times faster
 
 # By name and level: encode MB/s and ratio of dense, of redundant and of sparse data, and decode MB/s of dense
-# data. The levels given are those that are ever considered. None: the codec's own default.
+# data. Only these levels are ever considered. None: the codec's own default.
 _PRIORS: dict[str, dict[int | None, tuple[float, ...]]] = {
     "lz4": {None: (1200, 1.0, 600, 0.80, 1500, 0.08, 2500)},
     "zstd": {
@@ -42,13 +42,12 @@ _PRIORS: dict[str, dict[int | None, tuple[float, ...]]] = {
     "lzma": {None: (2.8, 0.925, 1.85, 0.545, 17, 0.0156, 60)},
 }
 
-# These need what a chunk alone does not give: a version that the peer has.
+# Never chosen by cost: raw is always a candidate, and delta needs a version that the peer has.
 _NEVER = frozenset({"raw", "delta"})
 
 
 @functools.cache
 def prior(key: Key, kind: Kind) -> Figures:
-    """What is assumed of a codec at a level."""
     levels = _PRIORS.get(key[0], {})
     row = levels.get(key[1]) or levels.get(None) or _UNKNOWN
     encode, ratio = {Kind.REDUNDANT: row[2:4], Kind.SPARSE: row[4:6]}.get(kind, row[:2])
@@ -57,7 +56,7 @@ def prior(key: Key, kind: Kind) -> Figures:
 
 
 def choices(codec: Codec, element: Element, role: str) -> Iterator[Choice]:
-    """The levels of a codec that may be chosen for items of `element`; none if it never is."""
+    """Yield the levels of a codec that may be chosen for items of `element`."""
     if codec.name in _NEVER or not codec.lossless or codec.kind == GRADIENT:
         return
     if not codec.accepts(element) or (role == BYTES and codec.kind == TENSOR):

@@ -1,4 +1,4 @@
-"""What kind of data a chunk holds, from a sample of at most 64 KiB of it."""
+"""Classify the data of a chunk from a sample of at most 64 KiB."""
 
 from __future__ import annotations
 
@@ -9,38 +9,41 @@ import numpy as np
 
 from duetlink.data.codecs.base import Array
 
-SAMPLE_BYTES = 64 * 1024  # enough for codecs to show what they make of it; 0.3 ms to look at
-_PIECES = 8  # from all over the data, each long enough for repeats at a short distance
-_WORDS = 2048  # of 8 bytes, among which repeats are counted: sorting them is most of the cost
+SAMPLE_BYTES = 64 * 1024  # enough to predict a codec's ratio; classifying it takes 0.3 ms
+_PIECES = 8  # spread over the data, each long enough to contain repeats at a short distance
+_WORDS = 2048  # number of 8-byte words among which repeats are counted; sorting them is most of the cost
 
-# Bits of order-0 entropy of the bytes, of 8.
+# Order-0 entropy in bits per byte, at most 8.
 _NOISE_BITS = 7.97  # bytes drawn at random have 8; a sample of 64 KiB says that within 0.005
 _REDUNDANT_BITS = 7.0  # trained weights in float32 have 7.3 to 7.5
 _SPARSE_BITS = 1.0  # float32 with 1 % at random places has 0.2
-# Shares of items that are zero: of 90 % and of half (ReLU) a sample has a little more or less.
+# Shares of items that are zero, a little below 90 % and 50 % (ReLU), since a sample varies.
 _SPARSE_ZEROS, _REDUNDANT_ZEROS = 0.85, 0.2
-# Shares of words that stand there once more: columns of few values have 0.9, weights 0.
+# Shares of repeated words: columns with few values have 0.9, weights 0.
 _REDUNDANT_REPEATS, _NOISE_REPEATS = 0.2, 0.02
 
 
 class Kind(enum.Enum):
-    """Classes in which speeds and ratios of codecs differ by more than the codec does."""
+    """A class of data by compressibility.
 
-    NOISE = "noise"  # every byte value as often as every other: nothing to win
+    Codecs' speeds and ratios differ more between two kinds than between two codecs within one kind.
+    """
+
+    NOISE = "noise"  # all byte values equally frequent: incompressible
     DENSE = "dense"  # trained weights: part of each item is noise
     REDUNDANT = "redundant"
-    SPARSE = "sparse"  # nearly all one value
+    SPARSE = "sparse"  # nearly all items have one value
 
 
 def take(array: Array) -> Array:
-    """At most SAMPLE_BYTES of an array's items, flat and in order."""
+    """Return at most SAMPLE_BYTES of an array's items, flat and in order."""
     flat = array.reshape(-1)
     pieces = [flat[start:end] for start, end in places(flat.size, flat.itemsize)]
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def places(items: int, item_bytes: int) -> list[tuple[int, int]]:
-    """Which of so many items make a sample: all, or eight pieces (start, end) at equal distances."""
+    """Return the index ranges (start, end) that make a sample: all items, or eight equally spaced pieces."""
     if items * item_bytes <= SAMPLE_BYTES:
         return [(0, items)]
     piece = max(1, SAMPLE_BYTES // _PIECES // item_bytes)
@@ -48,7 +51,7 @@ def places(items: int, item_bytes: int) -> list[tuple[int, int]]:
 
 
 def kind_of(sample: Array) -> Kind:
-    """Of a flat sample as `take` makes; a third of a millisecond for 64 KiB."""
+    """Classify a flat sample that `take` made, in about 0.3 ms for 64 KiB."""
     if not sample.nbytes:
         return Kind.SPARSE
     octets = sample.view(np.uint8)

@@ -1,13 +1,13 @@
-"""The tuner of one sending direction of a link: what all its transfers know together.
+"""The measurements that all transfers of one sending direction of a link share.
 
-    controller = CodecController(tuner, "scans", "tcp", size_bytes, now_s)
-    choice = controller.choose(chunk, element, now_s)        # before each chunk is encoded
-    ...
-    controller.sent(raw_bytes, wire_bytes, held_s, now_s)    # after the transport has taken it
+   controller = CodecController(tuner, "scans", "tcp", size_bytes, now_s)
+   choice = controller.choose(chunk, element, now_s)        # before each chunk is encoded
+   ...
+   controller.sent(raw_bytes, wire_bytes, held_s, now_s)    # after the transport has taken it
 
-A controller samples the data (`sample.py`), tries codecs on the sample, and takes the least of a cost model
-(`model.py`). It decides again when the link's goodput (`goodput.py`) or the data have changed. Codecs'
-libraries are loaded in the background.
+A `CodecController` samples the data (`sample.py`), tries codecs on the sample, and takes the least cost of a
+model (`model.py`). It decides again when the link's goodput (`goodput.py`) or the data have changed. Codecs'
+libraries are loaded on a thread of their own.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from duetlink.data.tuning.sample import Kind
 
 _logger = logging.getLogger(__name__)
 
-SMALL_BYTES = 16 * 1024  # of an array: what codecs take for less is what a call takes
-_LEAST_BYTES = 64 * 1024  # of a chunk whose time speaks for larger ones: the last of a column may be short
-_NEWEST = 0.3  # weight of the latest chunk: after six, nine tenths are new
+SMALL_BYTES = 16 * 1024  # for smaller arrays, the fixed cost of a call dominates a codec's time
+_LEAST_BYTES = 64 * 1024  # smaller chunks, such as the last one of a column, do not count as a measurement
+_NEWEST = 0.3  # weight of the latest chunk: after six chunks, nine tenths of the average is new
 
-Place = tuple[Key, str, Kind]  # of the speed of a choice: name of the element, kind of data
+Place = tuple[Key, str, Kind]  # key of a measured speed: choice, name of the element, kind of data
 
 
 @dataclass(slots=True, eq=False)
 class Tuner:
-    """Any thread may call, and read and set fields; of two figures that come at once, one may be lost. Speeds
-    are bytes of arrays per second of one worker.
+    """Shared measurements of speeds: bytes of arrays per second of one worker.
 
-    `compression` may be set: it counts from the next chunk of running transfers on. `available` are the
-    codecs that both sides have, by name. `record` is called with each decision, and once more when its
-    outcome is known, on the thread that brought it about; it calls nothing here. `clock` times the encoding
-    of samples, and nothing else. `workers` threads encode, and as many decode: one per processor if not
-    given. `together`: those of the peer are the same processors. `wanted` is called with the name of a codec
-    that is being loaded here, and that the peer is to `load_for_peer`.
+    Any thread may call, and read and set fields; of two figures recorded at the same moment, one may be lost.
+
+    `compression` may be set; it applies from the next chunk of running transfers on. `available` are the
+    names of the codecs that both sides have. `record` is called with each decision, and again when its
+    outcome is known, on the thread of that call; it must not call the tuner. `clock` only times the encoding
+    of samples. `workers` threads encode, and as many decode: one per processor by default. `together` says
+    that the peer uses the same processors. `wanted` is called with the name of a codec that is being loaded
+    here, so that the peer loads it too (`load_for_peer`).
     """
 
     compression: Compression
@@ -64,8 +65,8 @@ class Tuner:
     tried: dict[Place, float] = field(default_factory=dict)  # on samples
     encode: dict[Place, float] = field(default_factory=dict)  # of chunks
     decode: dict[tuple[str, Kind], float] = field(default_factory=dict)
-    call_s: dict[str, float] = field(default_factory=dict)  # by codec: what a call takes beside the items
-    shunned: dict[tuple[str, Place], float] = field(default_factory=dict)  # by path: until when
+    call_s: dict[str, float] = field(default_factory=dict)  # by codec: fixed cost of a call
+    shunned: dict[tuple[str, Place], float] = field(default_factory=dict)  # end of a choice's ban, by path
     _asked: set[str] = field(default_factory=set)
     _loading: threading.Lock = field(default_factory=threading.Lock)
 
@@ -73,33 +74,33 @@ class Tuner:
         self.workers = self.workers or self.cpus
 
     def link_changed(self) -> None:
-        """Forget how fast paths are: they lead elsewhere now."""
+        """Forget how fast the paths are, after the link has moved to another network."""
         self.goodput.clear()
         self.shunned.clear()
 
     def candidates(self, element: Element) -> list[Choice]:
-        """All choices but raw that both sides have and that take such items."""
+        """Return all choices except raw that both sides have and that accept such items."""
         there = [codec for codec in codecs() if codec.name in self.available]
         return [choice for codec in there for choice in choices(codec, element, role_of(element))]
 
     def encoded(self, place: Place, size_bytes: int, elapsed_s: float) -> None:
-        """A chunk was encoded."""
+        """Record the speed at which a chunk was encoded."""
         if size_bytes >= _LEAST_BYTES and elapsed_s > 0:
             self.encode[place] = _average(self.encode.get(place), size_bytes / elapsed_s)
 
     def decoded(self, codec: str, kind: Kind, size_bytes: int, elapsed_s: float) -> None:
-        """The peer has decoded a chunk."""
+        """Record the speed at which the peer decoded a chunk."""
         if size_bytes and elapsed_s > 0:
             self.decode[codec, kind] = _average(self.decode.get((codec, kind)), size_bytes / elapsed_s)
 
     def load(self, codec: Codec) -> None:
-        """Make it ready in a while, and let the peer do so, who will have to decode."""
+        """Load the codec's library on another thread, and have the peer load it too."""
         if codec.name not in self._asked:
             self.wanted(codec.name)
             self._load(codec)
 
     def load_for_peer(self, name: str) -> None:
-        """The peer has asked for that codec, which it is about to encode with."""
+        """Load a codec that the peer is about to encode with; unknown names are ignored."""
         for codec in codecs():
             if codec.name == name and name in self.available and name not in self._asked:
                 self._load(codec)
@@ -109,13 +110,13 @@ class Tuner:
         threading.Thread(target=self._work, args=(codec,), name="duetlink-load").start()
 
     def _work(self, codec: Codec) -> None:
-        with self._loading:  # one after the other: two may need the same library
+        with self._loading:  # one at a time: two codecs may need the same library
             try:
                 codec.load()
-            except Exception as error:  # it stays what it is: not ready
+            except Exception as error:  # the codec stays not ready, and is not chosen
                 _logger.warning("codec %s is installed, but does not load: %s", codec.name, error)
 
 
 def _average(before: float | None, speed: float) -> float:
-    """Of the times, not of the speeds: one quick chunk says less than one slow one."""
+    """Average the times, not the speeds, so that one quick chunk weighs less than one slow one."""
     return speed if before is None else 1 / (_NEWEST / speed + (1 - _NEWEST) / before)
