@@ -1,13 +1,13 @@
-"""Chunks that can be added without being decoded: by a relay, or by a peer that lacks what decoding needs.
+"""Chunks that can be added without being decoded: by a relay, or by a peer that cannot decode them.
 
-Theory. Whoever sums needs to know what is added, not what it means. So a chunk says how many items of which
-kind it has, for whose sum they are made (a digest of all that the members have agreed on: the union of their
-supports, exponents, the seed of a sketch), how many members' chunks are in it, and of how many there is room.
-Two chunks of the same sum add up item by item, bitmaps of supports by "or"; all else is left to whoever
-decodes.
+Theory. To add, one needs to know the items, not their meaning. So a chunk states the number and the type of
+its items, the sum that it belongs to (the context: a digest of all that the members have agreed on, such as
+the union of their supports, exponents, or the seed of a sketch), the number of members in it, and how many
+there is room for. Two chunks of the same sum are added item by item, bitmaps of supports by "or"; everything
+else is left to the decoder.
 
-    "DLA1" | scheme u8 | element u8 | members u16 | room for u16 | 6 zeros | context 8 bytes | items u64 |
-    checksum u64 | items
+   "DLA1" | scheme u8 | element u8 | members u16 | room for u16 | 6 zeros | context 8 bytes | items u64 |
+   checksum u64 | items
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from duetlink.data.codecs.element import BY_NUMBER, UINT8, Element
 from duetlink.data.codecs.integers.floats import floats, unfloats
 from duetlink.errors import LimitExceeded, MalformedChunk
 
-# What the items mean, for whoever decodes.
+# The meaning of the items, which only the decoder needs.
 VALUES, INTEGERS, SKETCH, SUPPORT = range(4)
 SCHEMES = ("values", "integers", "sketch", "support")
 MAX_MEMBERS = 65_535
@@ -44,7 +44,7 @@ class SupportsAggregate(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aggregate:
-    """A chunk that is read: items of one kind that belong to one sum."""
+    """A parsed chunk: items of one type that belong to one sum."""
 
     scheme: int
     element: Element
@@ -60,7 +60,6 @@ class Aggregate:
             raise ValueError(f"{self.members} members, where there is room for {self.room_for}")
 
     def to_wire(self) -> bytes:
-        """The chunk."""
         kind, size = self.element.number, self.items.size
         head = _HEAD.pack(
             _MAGIC, self.scheme, kind, self.members, self.room_for, bytes(6), self.context, size
@@ -70,11 +69,11 @@ class Aggregate:
 
     @classmethod
     def from_wire(cls, data: Octets, limit_bytes: int) -> Aggregate:
-        """The chunk; its items are a view of `data`.
+        """Parse a chunk; its items are a view of `data`.
 
         Raises:
             LimitExceeded: it announces more than `limit_bytes` of items.
-            MalformedChunk: it is no chunk of this kind, or was changed on its way.
+            MalformedChunk: it is not such a chunk, or was changed on its way.
         """
         view = memoryview(data)
         if len(view) < HEAD_BYTES or view[:4] != _MAGIC:
@@ -99,10 +98,10 @@ class Aggregate:
         return cls(scheme, element, items, context, members, room_for)
 
     def plus(self, other: Aggregate) -> Aggregate:
-        """The sum of both, in new memory.
+        """Return the sum of both, in new memory.
 
         Raises:
-            MalformedChunk: the chunks are not of the same sum, or of more members than there is room for.
+            MalformedChunk: the chunks belong to different sums, or have more members than there is room for.
         """
         for name in ("scheme", "element", "context", "room_for"):
             if getattr(self, name) != getattr(other, name):
@@ -122,22 +121,22 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Adding:
-    """Adds chunks of any scheme, as long as two of them and their sum fit its memory.
+    """Adds chunks of any scheme, as long as two of them and their sum fit `limit_bytes` of memory.
 
-    Integers and sketches give the same sum in whatever order they are added. Values that are floats are added
-    in the order of the calls, each sum rounded.
+    Integers and sketches give the same sum in any order. Floats are added in the order of the calls, and each
+    sum is rounded.
     """
 
     limit_bytes: int = 256 * 1024 * 1024
 
     def add(self, left: Octets, right: Octets) -> bytes:
-        """The chunk of the sum. Raises MalformedChunk or LimitExceeded, as the parts do."""
+        """Return the chunk of the sum. Raises MalformedChunk or LimitExceeded, as the parts do."""
         first = Aggregate.from_wire(left, self.limit_bytes)
         return first.plus(Aggregate.from_wire(right, self.limit_bytes)).to_wire()
 
 
 def context_of(*agreed: bytes) -> bytes:
-    """8 bytes that are equal where members have agreed on the same."""
+    """Return 8 bytes that are equal for members who have agreed on the same."""
     digest = hashlib.blake2b(digest_size=8)
     for part in agreed:
         digest.update(len(part).to_bytes(8, "little"))
@@ -146,7 +145,7 @@ def context_of(*agreed: bytes) -> bytes:
 
 
 def adds(element: Element, scheme: int = VALUES) -> bool:
-    """Whether a chunk of that scheme may hold such items."""
+    """Return True if a chunk of that scheme may hold such items."""
     if scheme == SUPPORT:
         return element == UINT8
     return element.storage.kind in "iufc" and not element.name.startswith("float8")

@@ -1,8 +1,8 @@
-"""The contract of a codec: an array becomes fewer bytes, and comes back.
+"""The contract of a codec, which encodes an array in fewer bytes and decodes it.
 
-A codec is one file with one class. `encode` and `decode` see the payload alone; `chunk.py` puts a header
-around it that says what it is, and checks everything before a decoder runs. Instances hold no state: any
-thread may use one, several at once.
+A codec is one file with one class. `encode` and `decode` see the payload alone; `chunk.py` adds a header that
+describes it, and checks everything before a decoder runs. Instances hold no state: several threads may use
+one at once.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ __all__ = [
 
 Octets: TypeAlias = bytes | bytearray | memoryview
 Array: TypeAlias = NDArray[np.generic]
-References: TypeAlias = Callable[[bytes], Array]  # by name; KeyError where there is none
+References: TypeAlias = Callable[[bytes], Array]  # finds a version by its name, or raises KeyError
 
 BYTES, TENSOR, GRADIENT, VERSION = "bytes", "tensor", "gradient", "version"
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How far a decoded value may be from the original, for every item x of a block:
+    """The largest difference between a decoded item and the original x:
 
-    |decoded - x| <= relative * |x| + block * max |items of its block|.
+       |decoded - x| <= relative * |x| + block * max |items of its block|.
 
-    Both 0: lossless, bit for bit. Both infinite: no bound, as where items are left out.
+    Both 0: lossless, bit for bit. Both infinite: no bound, because items are left out.
     """
 
     relative: float = 0.0
@@ -81,54 +81,54 @@ class Codec(ABC):
     kind: ClassVar[str]
     levels: ClassVar[range] = range(1)  # from the quickest to the smallest
     level: ClassVar[int] = 0  # the default
-    overhead_bytes: ClassVar[int] = 0  # about what it writes beside what grows with the array
+    overhead_bytes: ClassVar[int] = 0  # approximate fixed size of a payload
 
     @property
     def lossless(self) -> bool:
-        """Whether every array comes back bit for bit."""
+        """True if every array comes back bit for bit."""
         return True
 
     @property
     def ready(self) -> bool:
-        """Whether it can be used without a wait: the tuner tries no other."""
+        """True if the codec can be used without waiting for its library; the tuner only tries such codecs."""
         return True
 
     def load(self) -> None:  # noqa: B027 - most have nothing to load
-        """Become `ready`, which may take a while; nothing where it is."""
+        """Load the library, so that the codec is `ready`. May take a while."""
 
     def accepts(self, element: Element) -> bool:
-        """Whether arrays of these items can be encoded."""
+        """Return True if arrays of these items can be encoded."""
         return True
 
     def suits(self, array: Array, element: Element) -> bool:
-        """Whether a short look at the array, which the codec accepts, gives hope that it becomes smaller."""
+        """Inspect a few items; return False if the array, which the codec accepts, will surely not shrink."""
         return True
 
     def bound(self, element: Element, level: int) -> Bound:
-        """What is promised of each decoded item."""
+        """Return the error bound that holds for each decoded item."""
         return LOSSLESS
 
     @abstractmethod
     def encode(self, array: Array, element: Element, level: int) -> Octets:
-        """The payload. It may be larger than the array."""
+        """Return the payload, which may be larger than the array."""
 
     @abstractmethod
     def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
-        """The array of that element and shape: C-contiguous, writable or not. Nothing larger than the
-        payload and the array together is allocated, whatever the payload says.
+        """Return the array of that element and shape: C-contiguous, writable or not.
 
-        Raises anything for a payload that `encode` did not make: it arrives as MalformedChunk.
+        Allocates nothing larger than the payload and the array together, even for a malicious payload. May
+        raise anything for a payload that `encode` did not make: the caller raises it as MalformedChunk.
         """
 
 
 class UnknownVersion(DuetError, LookupError):
-    """A chunk holds for a version of an array that is not here; it must be sent whole."""
+    """The chunk encodes a difference from a version that this side lacks; it must be sent whole."""
 
 
 class VersionCodec(Codec):
-    """A codec whose payload is for a reader that has another version of the array.
+    """A codec whose payload is a difference from a version of the array that the reader has.
 
-    Its module has a function of its own to encode, which takes that version; `encode` here raises.
+    Its module has its own function to encode, which takes that version; `encode` here raises.
     """
 
     kind: ClassVar[str] = VERSION
@@ -140,19 +140,19 @@ class VersionCodec(Codec):
     def decode_version(
         self, payload: memoryview, element: Element, shape: tuple[int, ...], references: References
     ) -> Array:
-        """As `decode`. `references` finds a version by its name, or raises KeyError.
+        """Decode as `decode` does. `references` finds a version by its name, or raises KeyError.
 
         Raises:
-            UnknownVersion: there is none of that name.
-            MalformedChunk: it has another size or element, or the payload is no encoder's.
+            UnknownVersion: there is no version of that name.
+            MalformedChunk: the version has another size or element, or the payload is malformed.
         """
 
 
 def no_references(name: bytes) -> Array:
-    """Finds no version."""
+    """Raise KeyError: a reader without any versions."""
     raise KeyError(name)
 
 
 def array_bytes(element: Element, shape: tuple[int, ...]) -> int:
-    """The size of an array in memory."""
+    """Return the size of an array in memory."""
     return math.prod(shape) * element.size_bytes

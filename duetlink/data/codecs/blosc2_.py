@@ -37,7 +37,7 @@ _FORMAT = {_LZ4: 1 << 5, _ZSTD: 4 << 5}  # in the header's flags
 
 
 class Blosc2Codec(Codec):
-    """What the codecs on Blosc2 share. An empty array is an empty payload. At most 2 GiB."""
+    """The base of the codecs on Blosc2. An empty array is an empty payload. At most 2 GiB."""
 
     levels: ClassVar[range] = range(1, 10)
     compressor: ClassVar[int]
@@ -45,7 +45,7 @@ class Blosc2Codec(Codec):
 
     @property
     def ready(self) -> bool:
-        return _library.cache_info().currsize == 1  # sys.modules has it while it is still being imported
+        return _library.cache_info().currsize == 1  # sys.modules has it already during the import
 
     def load(self) -> None:
         _library()
@@ -77,11 +77,12 @@ class Blosc2Codec(Codec):
         return array.view(element.storage).reshape(shape)
 
     def _filters(self, element: Element) -> tuple[int, ...]:
-        """A delta between the bytes of one item needs several."""
+        """Return the filters; a byte delta only for items of several bytes."""
         return self.filters if element.size_bytes > 1 else self.filters[:1]
 
     def _flags(self) -> tuple[int, int, int]:
-        """Coded, not coded because that was no smaller, not coded because it is tiny."""
+        """Return the flags of a chunk that is coded, stored because coding saved nothing, or stored as
+        tiny."""
         coded = _EXTENDED | _FORMAT[self.compressor]
         return coded, coded | _COPIED, _EXTENDED | _COPIED
 
@@ -125,8 +126,10 @@ class Blosc2Bitshuffle(Blosc2Codec):
 
 
 class Blosc2Bytedelta(Blosc2Codec):
-    """Bytes of the same rank side by side, the difference of each to the one before, and zstd: for what
-    changes slowly along the array."""
+    """Bytes of the same rank side by side, differences between neighbours, and zstd.
+
+    For data that change slowly along the array.
+    """
 
     number: ClassVar[int] = 19
     name: ClassVar[str] = "bytedelta"

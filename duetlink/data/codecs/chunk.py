@@ -1,11 +1,11 @@
-"""An encoded array as it travels: a header that says what it is, and the payload of one codec.
+"""An encoded array as it travels: a header that describes it, and the payload of one codec.
 
-    magic "DLC1" | flags u8 | codec u16 | element u8 | dimensions u8 | relative f64 | block f64
-    | shape u64 ... | payload size u64 | checksum u64 | payload                      (little-endian)
+   magic "DLC1" | flags u8 | codec u16 | element u8 | dimensions u8 | relative f64 | block f64
+   | shape u64 ... | payload size u64 | checksum u64 | payload                      (little-endian)
 
-Flag 1: lossless, and both bounds are 0. The checksum is XXH3-64 of everything else; it finds accidents, not
-attackers: what a peer sends is authenticated by the link. Nothing is guessed from bytes: who reads a chunk
-knows that it is one. The codec's name, its level and who made it do not matter to the reader.
+Flag 1: lossless, and both bounds are 0. The checksum is XXH3-64 of everything else; it detects accidents, not
+attacks: the link authenticates what a peer sends. Nothing is guessed from bytes: a reader knows that it gets
+a chunk. The reader needs neither the codec's level nor its name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HEADER_BYTES = MIN_BYTES + 8  # of an array of one dimension
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a chunk says of itself."""
+    """The description of a chunk's array and payload."""
 
     codec: int
     element: Element
@@ -57,21 +57,21 @@ class Header:
 
     @property
     def array_bytes(self) -> int:
-        """Of the decoded array."""
+        """The size of the decoded array."""
         return math.prod(self.shape) * self.element.size_bytes
 
     @property
     def chunk_bytes(self) -> int:
-        """Of header and payload."""
+        """The size of header and payload together."""
         return self.header_bytes + self.payload_bytes
 
 
 def encode(array: Array, codec: Codec, level: int | None = None, element: Element | None = None) -> bytes:
-    """`array` as a chunk. `element` says what its items are where NumPy cannot, as with bfloat16 in uint16.
+    """Encode an array as a chunk. `element` is needed if NumPy lacks the type, as for bfloat16 in uint16.
 
     Raises:
-        LocalProtocolError: the codec takes no such items, or has no such level.
-        CodecFailed: it failed; the array is as it was.
+        LocalProtocolError: the codec does not accept such items, or has no such level.
+        CodecFailed: the codec raised; the array is unchanged.
     """
     element = element_of(array) if element is None else element
     level = codec.level if level is None else level
@@ -91,7 +91,7 @@ def encode(array: Array, codec: Codec, level: int | None = None, element: Elemen
 
 
 def frame(codec: Codec, element: Element, shape: tuple[int, ...], bound: Bound, payload: Octets) -> bytes:
-    """A payload that `codec` has made, with the header that says so."""
+    """Return a payload of `codec` with its header in front."""
     head = _HEAD.pack(
         MAGIC,
         _LOSSLESS if bound.lossless else 0,
@@ -106,7 +106,7 @@ def frame(codec: Codec, element: Element, shape: tuple[int, ...], bound: Bound, 
 
 
 def read_header(data: memoryview, limit_bytes: int = MAX_BYTES) -> Header:
-    """The header of the chunk at the beginning of `data`, which may go on after it.
+    """Parse the header of the chunk at the beginning of `data`, which may continue after it.
 
     Raises:
         MalformedChunk: no chunk begins here, or `data` ends within the header.
@@ -143,14 +143,15 @@ def decode(
     codecs: Callable[[int], Codec] = by_number,
     references: References = no_references,
 ) -> tuple[NDArray[Any], Header]:
-    """The array of a chunk, and what the chunk says of it. `data` is the chunk and nothing else.
-    `references` finds the version that a chunk of `delta` holds for, by its name.
+    """Return the array and the header of a chunk. `data` is the chunk and nothing else.
+
+    `references` finds the version that a chunk of `delta` refers to, by its name.
 
     Raises:
-        MalformedChunk: not a chunk, cut short, altered, or made by a hostile encoder.
+        MalformedChunk: `data` is no chunk, is cut short, was altered, or was made by a malicious encoder.
         LimitExceeded: it would be larger than `limit_bytes`; nothing was allocated.
         UnknownCodec: this side does not have its codec.
-        UnknownVersion: this side does not have the version that it holds for.
+        UnknownVersion: this side does not have the version that it refers to.
     """
     view = memoryview(data).cast("B")
     header = read_header(view, limit_bytes)
@@ -178,12 +179,12 @@ def decode(
 
 
 def as_bytes(array: Array) -> memoryview:
-    """The memory of an array, flat."""
+    """Return the memory of an array as flat bytes."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def octets(data: Octets) -> Array:
-    """A byte string as the array that codecs take, without a copy."""
+    """Return a byte string as the array that codecs take, without a copy."""
     return np.frombuffer(data, UINT8.storage)
 
 

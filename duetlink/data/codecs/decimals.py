@@ -1,13 +1,14 @@
 """Floating point numbers that were decimals: 12.34 as the integer 1234 and two digits after the point.
 
-ALP (Afroozeh, Kuffo and Boncz 2023, "ALP: Adaptive Lossless floating-Point Compression", SIGMOD): what was
-measured or typed has few digits, and the float64 nearest to such a decimal is integer / 10^digits, because
-division is rounded correctly. The division decodes, in float64 for float32 too, and an encoder sees what
-comes back. Each vector has its digits, as few as will do; the integers go on to frame_of_reference.py. What
-does not come back so, as a NaN or a negative zero, stands in an array of zeros instead, for sparse.py.
+ALP (Afroozeh, Kuffo and Boncz 2023, "ALP: Adaptive Lossless floating-Point Compression", SIGMOD): measured or
+typed numbers have few digits, and the float64 nearest to such a decimal is integer / 10^digits, because
+division is rounded correctly. Decoding divides, in float64 also for float32, and the encoder checks the
+result. Each vector has its number of digits, as few as possible; the integers go on to frame_of_reference.py.
+Items that do not come back exactly, such as a NaN or a negative zero, are exceptions: they are put into an
+array of zeros, which sparse.py encodes.
 
-    form u8: 0 | the array as it is
-             1 | size of the digits u32 | of the integers u64 | digits (zstd) | integers | exceptions, if any
+   form u8: 0 | the array as it is
+            1 | size of the digits u32 | of the integers u64 | digits (zstd) | integers | exceptions, if any
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ _AS_IT_IS, _DECIMALS = b"\0", b"\1"
 _SIZES = struct.Struct("<IQ")
 _POWERS = np.array([float(10**digits) for digits in range(16)])  # float64 holds each exactly
 _INTEGERS = {"float32": BY_NAME["int32"], "float64": BY_NAME["int64"]}
-_MOST = {"float32": 2.0**22, "float64": 2.0**51}  # of an integer; with more bits, any number is a decimal
+_MOST = {"float32": 2.0**22, "float64": 2.0**51}  # largest integer; with more bits, any number is a decimal
 _LOOK_ITEMS = 128
 _LOOK_ITEMS_OF_VECTOR = 8
 _ENOUGH = 0.75  # share of decimals that makes it worthwhile
-_FEW = 0.02  # share of exceptions for which no more digits are tried
-_MORE_DIGITS = 2  # than the look at a vector found
+_FEW = 0.02  # with at most this share of exceptions, no more digits are tried
+_MORE_DIGITS = 2  # digits tried beyond those that the sampled items of a vector need
 _SPARSE = Sparse()
 
 Floats = NDArray[Any]  # float32 or float64
-Integers = NDArray[np.float64]  # that are whole
+Integers = NDArray[np.float64]  # whole numbers
 Digits = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
 
 class Decimals(Codec):
-    """For float32 and float64. An array that holds other numbers comes back as well, but is no smaller."""
+    """The codec of float32 and float64 decimals. It restores other numbers as well, but saves nothing."""
 
     number: ClassVar[int] = 23
     name: ClassVar[str] = "decimals"
@@ -57,7 +58,7 @@ class Decimals(Codec):
 
     def suits(self, array: Array, element: Element) -> bool:
         look, decimal = _look(array.reshape(-1))
-        others = look != 0  # zeros are decimals, but any codec's
+        others = look != 0  # zeros are decimals, but any codec encodes them well
         return int(decimal[others].sum()) >= _ENOUGH * max(1, int(others.sum()))
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
@@ -69,7 +70,7 @@ class Decimals(Codec):
         digits, integers, exact = _decimals(vectors)
         exceptions = b""
         if not exact.all():
-            if exact.mean() < 1 - _ENOUGH:  # what is missing counted as a decimal, and is none here
+            if exact.mean() < 1 - _ENOUGH:  # _look counts missing items as decimals; here they are exceptions
                 return _AS_IT_IS + flat.tobytes()
             _fill(integers, exact)
             others = np.where(exact, vectors.dtype.type(0), vectors).reshape(-1)[: flat.size]
@@ -102,7 +103,7 @@ class Decimals(Codec):
 
 
 def _look(flat: Floats) -> tuple[Floats, Mask]:
-    """A few items, and which of them are decimals, or missing."""
+    """Return a few items, and a mask of those that are decimals or missing."""
     look = flat[:: flat.size // _LOOK_ITEMS | 1]  # odd: columns of a table may lie side by side
     every = np.arange(len(_POWERS), dtype=np.uint8)
     _, exact = _integers(np.broadcast_to(look, (len(every), look.size)), every)
@@ -110,7 +111,7 @@ def _look(flat: Floats) -> tuple[Floats, Mask]:
 
 
 def _decimals(vectors: Floats) -> tuple[Digits, Integers, Mask]:
-    """By vector: how many digits, and the integers; and which items these give back."""
+    """Return, by vector, the number of digits and the integers, and a mask of the items they reproduce."""
     digits = _fewest_digits(vectors[:, :: vectors.shape[1] // _LOOK_ITEMS_OF_VECTOR | 1])
     integers, exact = _integers(vectors, digits, scratch("decimals", vectors.shape, np.float64))
     if exact.all():
@@ -127,7 +128,7 @@ def _decimals(vectors: Floats) -> tuple[Digits, Integers, Mask]:
 
 
 def _fewest_digits(rows: Floats) -> Digits:
-    """By row: as few digits as make the most of its items decimals, whatever its NaNs."""
+    """Return, by row, the fewest digits that make the most of its items decimals, ignoring NaNs."""
     digits = np.zeros(len(rows), np.uint8)
     found = np.full(len(rows), -1)
     left = np.arange(len(rows))
@@ -144,7 +145,7 @@ def _fewest_digits(rows: Floats) -> Digits:
 
 
 def _integers(vectors: Floats, digits: Digits, integers: Integers | None = None) -> tuple[Integers, Mask]:
-    """The items without their point, put into `integers`, and which of them come back bit for bit."""
+    """Return the items times their power of ten, and a mask of those that come back bit for bit."""
     powers = _POWERS[digits][:, np.newaxis]
     most = _MOST[vectors.dtype.name]
     back = scratch("decimals, back", vectors.shape, np.float64)
@@ -160,7 +161,7 @@ def _integers(vectors: Floats, digits: Digits, integers: Integers | None = None)
 
 
 def _fill(integers: Integers, exact: Mask) -> None:
-    """Exceptions become the least of their vector, which widens no offset."""
+    """Replace exceptions by the least integer of their vector, so that they widen no offset."""
     least = np.where(exact, integers, np.inf).min(axis=1, keepdims=True)
     least[np.isinf(least)] = 0.0
     np.copyto(integers, least, where=~exact)

@@ -1,9 +1,9 @@
-"""What changed since a version that the peer has: the bits that differ, or the difference, by another codec.
+"""The change since a version that the peer has: the differing bits, or the difference, by another codec.
 
-    name of that version, 16 bytes | chunk of the change
+   name of that version, 16 bytes | chunk of the change
 
 The change is a flat array of integers as wide as the items: unsigned, the exclusive or of both; signed, their
-difference, modulo 2^width. Fine-tuned weights keep their exponents, so that either is small.
+difference, modulo 2^width. Fine-tuned weights keep their exponents, so either is small.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CODECS: tuple[Codec, ...] = (Pcodec(), Planes(), Sparse(), Zstd())
 
 
 class Delta(VersionCodec):
-    """Encodes by `delta.encode` alone."""
+    """The decoder; encoding is the function `delta.encode`."""
 
     number: ClassVar[int] = 21
     name: ClassVar[str] = "delta"
@@ -72,11 +72,11 @@ class Delta(VersionCodec):
 
 
 def encode(array: Array, element: Element, reference: Array, name: bytes, level: int | None = None) -> bytes:
-    """A chunk of `array` for a peer that has `reference` under that name of NAME_BYTES bytes.
+    """Encode `array` for a peer that has `reference` under that name of NAME_BYTES bytes; return the chunk.
 
     Raises:
-        LocalProtocolError: both are not of one dtype and size, the name has another length, or there is no
-            such level.
+        LocalProtocolError: the two differ in dtype or size, the name has another length, or there is no such
+            level.
         CodecFailed: a codec failed.
     """
     level = Delta.level if level is None else level
@@ -99,20 +99,20 @@ def encode(array: Array, element: Element, reference: Array, name: bytes, level:
 
 
 def change(array: Array, element: Element, reference: Array) -> tuple[Array, Element]:
-    """What differs, flat, as unsigned integers: to be encoded by any codec, and given to `wrap`."""
+    """Return the flat exclusive or, as unsigned integers: encode it with any codec, then call `wrap`."""
     width = min(element.size_bytes, 8)
     unsigned = _elements(width)[0]
     return _between(_words(reference, width), _words(array, width), unsigned), unsigned
 
 
 def wrap(inner: bytes, element: Element, shape: tuple[int, ...], name: bytes) -> bytes:
-    """The chunk of an array of which `change` was encoded to the chunk `inner`."""
+    """Return the chunk of an array whose `change` was encoded as the chunk `inner`."""
     outer = Delta()
     return chunk.frame(outer, element, shape, outer.bound(element, Delta.level), name + inner)
 
 
 def _best(old: Array, new: Array, elements: tuple[Element, ...], level: int) -> tuple[Codec, Element]:
-    """What makes the change between two samples smallest."""
+    """Return the codec and the integers that make the change between two samples smallest."""
     found = []
     for element in elements:
         payload, codec = smallest.smallest(_between(old, new, element), element, _CODECS, level)

@@ -1,8 +1,8 @@
-"""What the items of an array are, as codecs and chunks name them.
+"""The types of array items, as codecs and chunks name them.
 
-Each has the number that a chunk carries, for ever. `storage` is the NumPy dtype that holds the items in
-memory; NumPy lacks some types of machine learning, whose bits lie in unsigned integers. All are
-little-endian, as the machines that this runs on are: other layouts travel as `uint8`.
+Each has a number that chunks carry and that never changes. `storage` is the NumPy dtype that holds the items
+in memory. NumPy lacks some types of machine learning; their bits are held in unsigned integers. All are
+little-endian, like the machines that this runs on: arrays in other byte orders travel as `uint8`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from duetlink.errors import LocalProtocolError
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One kind of item. `exponent_bits` and `mantissa_bits` are those of a floating point format, else 0."""
+    """One type of items. `exponent_bits` and `mantissa_bits` are 0 unless it is a floating point format."""
 
     number: int
     name: str
@@ -32,7 +32,7 @@ class Element:
 
     @property
     def is_float(self) -> bool:
-        """Whether the items are real floating point numbers."""
+        """True if the items are real floating point numbers."""
         return self.exponent_bits > 0
 
 
@@ -70,20 +70,20 @@ BFLOAT16 = BY_NAME["bfloat16"]
 
 
 def narrowest(widest: int) -> Element:
-    """The unsigned integers of the fewest bytes that hold `widest`, which must be below 2^64."""
+    """Return the narrowest unsigned integers that hold `widest`, which must be below 2^64."""
     return next(element for element in UNSIGNED if widest < 256**element.size_bytes)
 
 
 def words(array: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
-    """The same bits, as unsigned integers as wide as the items, which may be 8 bytes wide."""
+    """Return the same bits as unsigned integers of the items' width, which must be at most 8 bytes."""
     return array.view(f"<u{array.itemsize}")
 
 
 def element_of(array: NDArray[np.generic]) -> Element:
-    """The element of a NumPy array's items.
+    """Return the element of a NumPy array's items.
 
     Raises:
-        LocalProtocolError: a dtype that codecs do not know, or not in this machine's byte order.
+        LocalProtocolError: codecs do not know the dtype, or it is not in this machine's byte order.
     """
     element = BY_NAME.get(array.dtype.name)
     if element is None or array.dtype != element.storage or sys.byteorder != "little":

@@ -1,14 +1,14 @@
-"""Integers as what they are above the least one near them: in as few bytes as that takes, by planes.
+"""Integers as offsets from the least one of their vector, in as few bytes as that takes, by planes.
 
 Frame of reference (Goldstein et al. 1998, "Compressing relations and indexes"): an array is cut into vectors,
-each with its least item. What is left is small wherever neighbours are of one size, whatever their type could
-hold, and an entropy coder takes what the widest of them leave unused.
+each with its least item. The offsets are small if neighbours have similar values, whatever their type could
+hold, and an entropy coder uses the space that the widest of them leave unused.
 
-    log2 of a vector's items u8 | element of the offsets u8 | least items | offsets (planes.py)
+   log2 of a vector's items u8 | element of the offsets u8 | least items | offsets (planes.py)
 
-Least items are such offsets themselves, in one vector:
+The least items are encoded as offsets themselves, in one vector:
 
-    the least of all i64 | element u8 | size u32 | planes
+   the least of all i64 | element u8 | size u32 | planes
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from duetlink.data.codecs.scratch import scratch
 from duetlink.errors import MalformedChunk
 
 _SHORTEST, _LONGEST = 6, 9  # log2 of a vector's items
-_MANY_VECTORS = 256  # before they are longer: columns of a small table do not share them
+_MANY_VECTORS = 256  # vectors get longer beyond this number: columns of a small table share none
 _HEAD = struct.Struct("<BB")
 _LEAST = struct.Struct("<qBI")
 _PLANES = Planes()
 
-Vectors = NDArray[np.generic]  # of two dimensions; the last one is filled up with its last item
+Vectors = NDArray[np.generic]  # two dimensions; the last vector is padded with its last item
 Unsigned = NDArray[np.unsignedinteger]
 
 
 class FrameOfReference(Codec):
-    """For integers of 2 bytes and more."""
+    """The codec for integers of 2 bytes and more."""
 
     number: ClassVar[int] = 22
     name: ClassVar[str] = "frame_of_reference"
@@ -58,7 +58,7 @@ class FrameOfReference(Codec):
 
 
 def vectors_of(flat: Array) -> Vectors:
-    """A flat array cut into vectors; a copy only where the last one is not full."""
+    """Cut a flat array into vectors; copies only if the last one is not full."""
     log2 = min(_LONGEST, max(_SHORTEST, (flat.size // _MANY_VECTORS).bit_length() - 1))
     missing = -flat.size % (1 << log2)
     whole = np.concatenate((flat, np.repeat(flat[-1:], missing))) if missing else flat
@@ -66,7 +66,7 @@ def vectors_of(flat: Array) -> Vectors:
 
 
 def encode(vectors: Vectors, items: int) -> bytes:
-    """The first `items` of integers in vectors."""
+    """Encode the first `items` integers of the vectors."""
     least = vectors.min(axis=1, keepdims=True)
     unsigned = words(vectors)
     offsets = scratch("frame of reference", unsigned.shape, unsigned.dtype)
@@ -79,7 +79,11 @@ def encode(vectors: Vectors, items: int) -> bytes:
 
 
 def decode(payload: memoryview, element: Element, items: int) -> Vectors:
-    """What `encode` was given; what fills the last vector up is anything. Raises MalformedChunk."""
+    """Return the vectors that `encode` was given; the padding of the last one may be anything.
+
+    Raises:
+        MalformedChunk: the payload is malformed.
+    """
     log2, number = _HEAD.unpack_from(payload)
     width = _width(number, element)
     if not _SHORTEST <= log2 <= _LONGEST:
@@ -102,7 +106,7 @@ def _encode_least(least: Vectors) -> bytes:
 
 
 def _decode_least(data: memoryview, element: Element, count: int) -> tuple[Unsigned, memoryview]:
-    """As words, of shape (count, 1); and what comes after them."""
+    """Return the least items as words of shape (count, 1), and the data after them."""
     base, number, size = _LEAST.unpack_from(data)
     rest = data[_LEAST.size :]
     if size > len(rest):

@@ -1,4 +1,4 @@
-"""LZ4 blocks: little smaller, very quick to decode."""
+"""LZ4 blocks: a low compression ratio, and very quick to decode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duetlink.errors import MalformedChunk
 
 
 class Lz4(Codec):
-    """One block. Level 1 is LZ4 itself, the levels above are those of LZ4 HC."""
+    """One block. Level 1 is LZ4 itself; the levels above are those of LZ4 HC."""
 
     number: ClassVar[int] = 4
     name: ClassVar[str] = "lz4"

@@ -1,4 +1,4 @@
-"""LZMA2, as in xz, without xz's container: size and checksum are the chunk's.
+"""LZMA2, as in xz, without xz's container: the chunk has the size and the checksum.
 
 A container says how large a dictionary its reader must allocate. Here both sides know the size of the array,
 and no dictionary is larger.
@@ -15,7 +15,7 @@ from duetlink.data.codecs.base import BYTES, Array, Codec, array_bytes
 from duetlink.data.codecs.element import Element
 from duetlink.errors import MalformedChunk
 
-# what liblzma's presets 0 to 9 use
+# dictionary sizes of liblzma's presets 0 to 9
 _PRESET_DICTIONARY_BYTES = tuple(1 << bits for bits in (18, 20, 21, 22, 22, 23, 23, 24, 25, 26))
 _MIN_DICTIONARY_BYTES = 4096
 

@@ -1,7 +1,7 @@
-"""Pcodec (https://github.com/pcodec/pcodec): bins of numbers, their ANS codes, and offsets within them.
+"""Pcodec (https://github.com/pcodec/pcodec): bins of numbers, ANS codes of the bins, offsets within them.
 
-Its numbers are 8 to 64 bits wide. Formats that it does not know are the unsigned integers that hold them;
-a complex number is two real ones.
+Its numbers are 8 to 64 bits wide. Formats that it does not know are passed as the unsigned integers that hold
+them; a complex number is passed as two real ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HELD_AS = {"bool": "uint8", "complex64": "float32", "complex128": "float64"}
 
 
 class Pcodec(Codec):
-    """One standalone file. Every bit is kept, those of NaNs and zeros too."""
+    """One standalone file. Every bit is kept, also those of NaNs and zeros."""
 
     number: ClassVar[int] = 16
     name: ClassVar[str] = "pcodec"

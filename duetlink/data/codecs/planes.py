@@ -2,9 +2,9 @@
 
 The exponents of weights take few values, their mantissas nearly all (ZipNN, Hershcovitch et al. 2024,
 arXiv:2411.05239, section 3). The sign is rotated to the lowest bit, so that the exponent fills the topmost
-byte. Each plane is a zstd frame, or its bytes where that is not smaller.
+byte. Each plane is a zstd frame, or its plain bytes if that is not smaller.
 
-    u64 sizes of the planes, lowest first | planes
+   u64 sizes of the planes, lowest first | planes
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Plane = NDArray[np.uint8]
 
 
 class Planes(Codec):
-    """Level 1 is an entropy coder alone; a level above it also tries zstd's of that number on each plane.
+    """Level 1 is an entropy coder alone; a higher level also tries zstd's level of that number on each plane.
 
-    Other items than floating point numbers are split as they are.
+    Items other than floating point numbers are split without the rotation.
     """
 
     number: ClassVar[int] = 17
@@ -57,7 +57,7 @@ class Planes(Codec):
 
 
 def _word(element: Element) -> np.dtype[np.unsignedinteger]:
-    """What is split: the item, or the real and the imaginary part of a complex one."""
+    """Return the unsigned integer to split: the item, or the real or imaginary part of a complex one."""
     parts = 2 if element.storage.kind == "c" else 1
     return np.dtype(f"<u{element.size_bytes // parts}")
 
@@ -67,7 +67,7 @@ def _rotated(element: Element) -> bool:
 
 
 def _split(array: Array, element: Element) -> Iterator[Plane]:
-    """The planes, lowest first; each holds until the next one is asked for."""
+    """Yield the planes, lowest first; each is valid until the next one is requested."""
     words = array.reshape(-1).view(_word(element))
     bits = 8 * words.itemsize
     shifted = scratch("planes, shifted", words.shape, words.dtype)

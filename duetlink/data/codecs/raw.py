@@ -1,4 +1,4 @@
-"""The bytes as they are: what everything falls back to."""
+"""The bytes unchanged: the fallback of every other codec."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which codecs there are, by name and by number.
+"""The installed codecs, by name and by number.
 
 Ours are in the table below. Another package adds its own through the entry point group `duetlink.codecs`,
-each entry naming a `Codec` class. Numbers are never used again; from 0x8000 on they are free for others. A
-codec whose library is not installed is not there, and a peer is told so.
+each entry naming a `Codec` class. Numbers are never reused; those from 0x8000 on are free for others. A codec
+whose library is not installed is missing here, and the peer learns which codecs this side has.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FIRST_FREE_NUMBER = 0x8000
 
 _logger = logging.getLogger(__name__)
 
-# Module and class. The order is that of a table shown to a person.
+# Module and class, in the order in which tables show them.
 _OURS = (
     ("duetlink.data.codecs.raw", "Raw"),
     ("duetlink.data.codecs.zlib_", "Zlib"),
@@ -55,7 +55,7 @@ def _table() -> dict[str, Codec]:
         try:
             codec_class = getattr(importlib.import_module(module), name)
         except ModuleNotFoundError as error:
-            _logger.info("codec %s is not there: %s", name, error)
+            _logger.info("codec %s is not available: %s", name, error)
             continue
         _add(found, codec_class())
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
@@ -79,7 +79,7 @@ def _add(table: dict[str, Codec], codec: Codec) -> None:
 
 
 def register(codec: Codec) -> None:
-    """Add a codec of your own to this process. Its peer must do the same, or it is not chosen.
+    """Add a codec to this process. The peer must do the same, or the codec is not chosen.
 
     Raises:
         LocalProtocolError: its name or number is taken.
@@ -88,12 +88,16 @@ def register(codec: Codec) -> None:
 
 
 def codecs() -> tuple[Codec, ...]:
-    """All that are installed."""
+    """Return all installed codecs."""
     return tuple(_table().values())
 
 
 def named(name: str) -> Codec:
-    """Raises UnknownCodec, naming those that there are."""
+    """Return the codec of that name.
+
+    Raises:
+        UnknownCodec: it is not installed; the message lists those that are.
+    """
     try:
         return _table()[name]
     except KeyError:
@@ -101,7 +105,11 @@ def named(name: str) -> Codec:
 
 
 def by_number(number: int) -> Codec:
-    """Raises UnknownCodec."""
+    """Return the codec of that number.
+
+    Raises:
+        UnknownCodec: it is not installed; the message lists those that are.
+    """
     for codec in _table().values():
         if codec.number == number:
             return codec

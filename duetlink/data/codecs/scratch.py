@@ -1,6 +1,6 @@
-"""Memory that an encoder works in, kept by each thread from one chunk to the next.
+"""Working memory for encoders, which each thread keeps from one chunk to the next.
 
-Memory that is new from the system costs a page fault for every 4 KiB: as much as to compute what it holds.
+Memory that is new from the system costs a page fault for every 4 KiB: as much as to compute its content.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-_KEPT_BYTES = 4 << 20  # of one buffer; what is larger is made anew
+_KEPT_BYTES = 4 << 20  # larger buffers are not kept
 
 _held = threading.local()
 
 
 def scratch(use: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """An array that holds anything, until this thread asks for the same use again."""
+    """Return an uninitialised array, valid until this thread asks for the same `use` again."""
     dtype = np.dtype(dtype)
     size_bytes = math.prod(shape) * dtype.itemsize
     if size_bytes > _KEPT_BYTES:

@@ -1,4 +1,4 @@
-"""Which of a few codecs makes an array smallest, judged by a sample; and an array within another's payload.
+"""Choose among a few codecs by a sample, and embed one array in another codec's payload.
 
 codec u16 | size u64 | payload of that codec
 """
@@ -26,7 +26,7 @@ _HEAD = struct.Struct("<HQ")
 
 
 def sample(array: Array) -> Array:
-    """Up to SAMPLE_ITEMS items of a flat array, in pieces from all over it."""
+    """Return up to SAMPLE_ITEMS items of a flat array, in pieces spread over it."""
     if array.size <= SAMPLE_ITEMS:
         return array
     length = SAMPLE_ITEMS // _PIECES
@@ -35,7 +35,7 @@ def sample(array: Array) -> Array:
 
 
 def smallest(array: Array, element: Element, codecs: Sequence[Codec], level: int) -> tuple[Octets, Codec]:
-    """`array` in the fewest bytes, and the codec that made them so few. `level` is pcodec's."""
+    """Return the smallest payload of `array`, and its codec. `level` is pcodec's."""
     return min(
         ((codec.encode(array, element, level_of(codec, level)), codec) for codec in codecs),
         key=lambda found: len(found[0]),
@@ -43,12 +43,12 @@ def smallest(array: Array, element: Element, codecs: Sequence[Codec], level: int
 
 
 def level_of(codec: Codec, level: int) -> int:
-    """`level` where the codec is one that has those of pcodec, else its own default."""
+    """Return `level` if the codec has pcodec's levels, else its default level."""
     return level if codec.levels == Pcodec.levels else codec.level
 
 
 def encode(array: Array, element: Element, level: int) -> bytes:
-    """A flat array by the codec that is best on a sample of it, or as it is. `level` is pcodec's."""
+    """Encode a flat array by the codec that is best on a sample of it, or raw. `level` is pcodec's."""
     part = sample(array)
     payload, codec = smallest(part, element, _CODECS, level)
     if part is not array:
@@ -60,7 +60,7 @@ def encode(array: Array, element: Element, level: int) -> bytes:
 
 
 def decode(data: memoryview, element: Element, items: int) -> tuple[Array, memoryview]:
-    """The array that `data` begins with, and what comes after it. Raises what codecs raise."""
+    """Return the array at the beginning of `data`, and the data after it. Raises the errors of codecs."""
     number, size = _HEAD.unpack_from(data)
     if number not in _DECODERS or size > len(data) - _HEAD.size:
         raise MalformedChunk(f"a part of {size} bytes by codec {number} in {len(data)}")

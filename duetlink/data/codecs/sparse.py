@@ -1,10 +1,10 @@
-"""Arrays that are mostly zero: where the others are, and what they are.
+"""Arrays that are mostly zero: the positions of the other items, and their values.
 
-Zero is an item whose bits are all 0: -0.0 is none. Places are the numbers of zeros before each item (gaps),
-or one bit for every item: whichever is smaller. Both are integers of any size, never floating point numbers,
-and go through the codec that suits them, as the values do.
+Only an item whose bits are all 0 counts as zero; -0.0 does not. Positions are the numbers of zeros before
+each item (gaps), or one bit for every item: whichever is smaller. Both are unsigned integers, and go through
+the codec that suits them, as the values do.
 
-    form u8 | element of the gaps u8 | items that are not zero u64 | places | values      (smallest.py)
+   form u8 | element of the gaps u8 | items that are not zero u64 | positions | values      (smallest.py)
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from duetlink.errors import MalformedChunk
 
 _GAPS, _BITMAP = 0, 1
 _HEAD = struct.Struct("<BBQ")
-_BLOCK_ITEMS = 1 << 16  # gaps that become places at a time
+_BLOCK_ITEMS = 1 << 16  # gaps that are turned into positions at a time
 _LOOK_ITEMS = 4096
 _WORTHWHILE = 0.4  # share of items that are not zero
-_CLEAR = 1.25  # an estimate that is off by this factor decides nothing
+_CLEAR = 1.25  # estimates may be off by this factor; within it, both forms are tried
 
 Places = NDArray[np.int64]
 Present = NDArray[np.bool_]
 
 
 class Sparse(Codec):
-    """Any density is right; from about one half on, the codecs for dense arrays are smaller."""
+    """Works at any density; from about one half on, the codecs for dense arrays are smaller."""
 
     number: ClassVar[int] = 20
     name: ClassVar[str] = "sparse"
@@ -82,7 +82,10 @@ class Sparse(Codec):
 def _encode_places(
     places: Places, present: Present, limit_bytes: int, level: int
 ) -> tuple[int, Element, bytes]:
-    """The form, the element of the gaps, and the coded places. No reader needs more than `limit_bytes`."""
+    """Return the form, the element of the gaps, and the coded positions.
+
+    No reader needs more than `limit_bytes` of memory.
+    """
     gaps, gap_element = _gaps(places)
     bitmap_bytes = (present.size + 7) // 8
     estimate_bytes = _entropy_bytes(gaps)
@@ -95,14 +98,14 @@ def _encode_places(
 
 
 def _gaps(places: Places) -> tuple[NDArray[np.unsignedinteger], Element]:
-    """How many zeros are before each place, in the narrowest integers that hold all."""
+    """Return the number of zeros before each position, in the narrowest integers that hold all."""
     gaps = np.diff(places, prepend=-1) - 1
     element = narrowest(int(gaps.max(initial=0)))
     return gaps.astype(element.storage), element
 
 
 def _entropy_bytes(gaps: NDArray[np.unsignedinteger]) -> float:
-    """About what an entropy coder makes of gaps: all bits of a rare, long one."""
+    """Estimate the size of entropy-coded gaps; rare gaps from 255 on are counted with all their bits."""
     counts = np.bincount(np.minimum(gaps, 255).astype(np.uint8), minlength=256)
     used = counts[counts > 0]
     bits = float(-(used * np.log2(used / max(gaps.size, 1))).sum())
@@ -117,7 +120,7 @@ def _unpacked(bits: Array, items: int, count: int) -> Present:
 
 
 def _scatter(array: Array, gaps: Array, values: Array) -> None:
-    """Puts the values into their places, block by block: places take more memory than gaps."""
+    """Put the values at their positions, block by block: positions take more memory than gaps."""
     if gaps.size and int(gaps.max()) >= array.size:
         raise MalformedChunk(f"a gap of {gaps.max()} in {array.size} items")
     end = 0

@@ -1,7 +1,7 @@
-"""Bytes as a stream of chunks: the shape of the standard library's `bz2`, `lzma` and `compression.zstd`.
+"""Byte strings as a stream of chunks: the interface of the standard library's `bz2` and `lzma`.
 
-A stream is chunks of up to 1 MiB, and an empty one at its end. A chunk that its codec would make larger goes
-as it is. Memory is bounded on both sides by what is handed in and one chunk.
+A stream is a series of chunks of up to 1 MiB, and an empty one at its end. A chunk that its codec would make
+larger is stored raw. On both sides, memory is bounded by the caller's data and one chunk.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _HEADER_BYTES = chunk.MIN_BYTES + 8  # of one dimension
 
 
 def compress(data: Octets, codec: str = "zstd", level: int | None = None) -> bytes:
-    """All of `data` as one stream.
+    """Return all of `data` as one stream.
 
     Raises:
-        UnknownCodec: there is none of that name.
-        LocalProtocolError: it is lossy, takes no bytes, or has no such level.
+        UnknownCodec: there is no codec of that name.
+        LocalProtocolError: the codec is lossy, does not accept bytes, or has no such level.
     """
     compressor = Compressor(codec, level)
     return compressor.compress(data) + compressor.flush()
 
 
 def decompress(data: Octets, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
-    """What was compressed to `data`: one stream, or several one after another.
+    """Return the bytes of one stream, or of several one after another.
 
     Raises:
-        MalformedChunk: it is no stream, altered, or ends too early.
+        MalformedChunk: `data` is no stream, was altered, or ends too early.
         LimitExceeded: it holds more than `max_bytes`; no more than that and one chunk was made.
         UnknownCodec: a chunk's codec is not installed here.
     """
@@ -67,7 +67,7 @@ class Compressor:
         self._flushed = False
 
     def compress(self, data: Octets) -> bytes:
-        """What can be given out of the stream so far; may be nothing."""
+        """Add `data`; return the part of the stream that is complete, which may be empty."""
         self._check_open()
         made = []
         view = memoryview(data).cast("B")
@@ -84,7 +84,7 @@ class Compressor:
         return b"".join(made)
 
     def flush(self) -> bytes:
-        """The rest of the stream, and its end. The compressor cannot be used afterwards."""
+        """Return the rest of the stream and its end. The compressor cannot be used afterwards."""
         self._check_open()
         self._flushed = True
         rest = self._encode(self._held) if self._held else b""
@@ -105,22 +105,24 @@ class Decompressor:
 
     def __init__(self) -> None:
         self._held = bytearray()  # encoded, from the beginning of a chunk
-        self._made = memoryview(b"")  # decoded, not yet given out
+        self._made = memoryview(b"")  # decoded, not yet returned
         self.eof = False
         self.unused_data = b""
 
     @property
     def needs_input(self) -> bool:
-        """Whether `decompress` can give out nothing more before it is handed more of the stream."""
+        """True if `decompress` can return nothing more before it gets more of the stream."""
         return not self.eof and not self._made and _next_bytes(self._held) > len(self._held)
 
     def decompress(self, data: Octets, max_length: int = -1) -> bytes:
-        """What `data` brings, at most `max_length` bytes of it where that is not negative: then the rest
-        comes with the next calls, which may hand in b"".
+        """Add `data`; return what it decodes to, at most `max_length` bytes if that is not negative.
+
+        The remainder comes with the next calls, which may pass b"".
 
         Raises:
-            EOFError: the end was reached by an earlier call.
-            MalformedChunk, LimitExceeded, UnknownCodec: as `decode`; the decompressor is of no use then.
+            EOFError: an earlier call reached the end.
+            MalformedChunk, LimitExceeded, UnknownCodec: as `decode` raises them; the decompressor is unusable
+                then.
         """
         if self.eof:
             raise EOFError("the end of the stream was reached")
@@ -136,7 +138,7 @@ class Decompressor:
         return b"".join(given)
 
     def _decode_next(self) -> bool:
-        """Whether the next chunk was here as a whole."""
+        """Decode the next chunk; return False if it is not complete yet."""
         size = _next_bytes(self._held)
         if size > len(self._held):
             return False
@@ -150,7 +152,7 @@ class Decompressor:
 
 
 def _next_bytes(data: Octets) -> int:
-    """The size of the chunk that `data` begins with, or of its header as long as that is not all here."""
+    """Return the size of the chunk at the beginning of `data`, or of its header if that is incomplete."""
     start = bytes(data[:_HEADER_BYTES])
     if not chunk.MAGIC.startswith(start[: len(chunk.MAGIC)]):
         raise MalformedChunk("the stream does not go on with a chunk")

@@ -1,7 +1,7 @@
-"""Which items of an array are not zero, as one bit for each: what members bring together by "or".
+"""The support of an array: a bitmap of the items that are not zero. Members combine theirs by "or".
 
-Zero is an item whose bits are all 0: -0.0 is none. So an item that is in nobody's support is +0.0, or 0, in
-every sum.
+Only an item whose bits are all 0 counts as zero; -0.0 does not. So an item outside of every member's support
+is +0.0, or 0, in every sum.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Places = NDArray[np.int64]
 
 
 def nonzero(flat: Array, element: Element) -> NDArray[np.bool_]:
-    """Which items have a bit that is set."""
+    """Return a mask of the items that have any bit set."""
     words: NDArray[np.bool_] = flat.view(f"<u{min(element.size_bytes, 8)}") != 0
     return np.logical_or(words[0::2], words[1::2]) if element.size_bytes == 16 else words
 
 
 def bitmap_of(flat: Array, element: Element) -> Bitmap:
-    """One bit for each item, the first the highest of the first byte; what is beyond the last item is 0."""
+    """Return one bit per item; the first item is the highest bit of the first byte. Padding bits are 0."""
     bitmap = np.empty((flat.size + 7) // 8, np.uint8)
     for start in range(0, flat.size, _CHUNK_ITEMS):
         packed = np.packbits(nonzero(flat[start : start + _CHUNK_ITEMS], element))
@@ -35,8 +35,8 @@ def bitmap_of(flat: Array, element: Element) -> Bitmap:
 
 
 def places_of(bitmap: Bitmap, items: int) -> Places:
-    """Where bits are set, in order; those beyond the last item, which a peer may have set, do not count."""
-    # as bools: NumPy finds these more than ten times as quickly as bytes that are not 0
+    """Return the indices of set bits, in order, ignoring bits beyond `items` that a peer may have set."""
+    # as bools: NumPy finds set bools more than ten times as quickly as non-zero bytes
     used = np.flatnonzero(bitmap != 0)
     places: Places
     if used.size > bitmap.size // 2:
@@ -48,5 +48,4 @@ def places_of(bitmap: Bitmap, items: int) -> Places:
 
 
 def count(bitmap: Bitmap) -> int:
-    """How many bits are set."""
     return int(np.bitwise_count(bitmap).sum(dtype=np.int64))

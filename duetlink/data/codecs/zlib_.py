@@ -27,7 +27,7 @@ class Zlib(Codec):
     def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
         size_bytes = array_bytes(element, shape)
         stream = zlib.decompressobj()
-        found = stream.decompress(payload, size_bytes + 1)  # the one more: 0 would mean no limit
+        found = stream.decompress(payload, size_bytes + 1)  # + 1, because 0 would mean no limit
         if len(found) != size_bytes or not stream.eof or stream.unused_data:
             raise MalformedChunk(f"a zlib stream that does not hold {size_bytes} bytes")
         return np.frombuffer(found, element.storage).reshape(shape)

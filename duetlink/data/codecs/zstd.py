@@ -12,13 +12,13 @@ from duetlink.data.codecs.base import BYTES, Array, Codec, array_bytes
 from duetlink.data.codecs.element import Element
 from duetlink.errors import MalformedChunk
 
-ENTROPY = 0  # a level below zstd's own: Huffman codes, and matches only where they are long and near
+ENTROPY = 0  # a level below zstd's own: Huffman codes, and only long and near matches
 
-_held = threading.local()  # contexts are costly to make, and one thread's at a time
+_held = threading.local()  # contexts are costly to make, and only one thread at a time may use one
 
 
 class Zstd(Codec):
-    """One frame; its size is in it and must be that of the array."""
+    """One frame, which contains its size; it must be that of the array."""
 
     number: ClassVar[int] = 3
     name: ClassVar[str] = "zstd"
@@ -35,7 +35,7 @@ class Zstd(Codec):
 
 
 def compress(data: memoryview, level: int) -> bytes:
-    """One frame with its content size, at level 1 to 19, or ENTROPY."""
+    """Return one frame with its content size, at level 1 to 19, or ENTROPY."""
     contexts: dict[int, zstandard.ZstdCompressor] = _held.__dict__.setdefault("compressors", {})
     if level not in contexts:
         contexts[level] = _entropy_coder() if level == ENTROPY else zstandard.ZstdCompressor(level=level)
@@ -43,7 +43,10 @@ def compress(data: memoryview, level: int) -> bytes:
 
 
 def _entropy_coder() -> zstandard.ZstdCompressor:
-    """On skewed but unordered bytes, short matches cost more than the Huffman codes they save."""
+    """Return a compressor that hardly searches for matches.
+
+    On skewed but unordered bytes, short matches cost more than the Huffman codes they save.
+    """
     parameters = zstandard.ZstdCompressionParameters(
         strategy=zstandard.STRATEGY_FAST,
         window_log=17,
@@ -57,7 +60,7 @@ def _entropy_coder() -> zstandard.ZstdCompressor:
 
 
 def decompress(frame: memoryview, size_bytes: int) -> bytes:
-    """The content of one frame, which must have exactly that size; raises MalformedChunk otherwise."""
+    """Return the content of one frame; raise MalformedChunk unless it has exactly `size_bytes`."""
     if not size_bytes and not len(frame):
         return b""
     if zstandard.get_frame_parameters(frame).content_size != size_bytes:

@@ -1,7 +1,7 @@
-"""What a step of a preparation is: a frozen value, checked once when it is made.
+"""The contract of a step: a frozen value that is checked once, when it is made.
 
-Theory. Each step works on one row at a time, whatever the other rows are. What it needs to know of all rows,
-such as bounds and categories, is declared in it, since a statistic of private data is a release.
+Theory. Each step works on one row at a time, independently of the other rows. Facts about all rows, such as
+bounds and categories, are declared in it, since a statistic of private data is a release.
 """
 
 from __future__ import annotations
@@ -23,64 +23,65 @@ ERROR, MISSING, IGNORE = "error", "missing", "ignore"
 class Step(ABC):
     """One step. Its fields are those of its JSON: texts, numbers, and tuples of them; None is left out."""
 
-    name: ClassVar[str]  # of the method that adds it, and in the JSON
-    narrows: ClassVar[bool] = False  # whether what it does not read is gone after it
+    name: ClassVar[str]  # the name of the method that adds it, and its name in the JSON
+    narrows: ClassVar[bool] = False  # True if columns that it does not read are dropped
     drops_rows: ClassVar[bool] = False
 
     @abstractmethod
     def after(self, fields: Fields, where: str) -> dict[str, Field]:
-        """The columns after it. `where` names the source for a person.
+        """Return the columns after this step. `where` names the source in error messages.
 
         Raises:
-            PrepError: a column is not there, or of a type that the step is not for.
+            PrepError: a column is missing, or the step does not accept its type.
         """
 
     @abstractmethod
     def lower(self, work: Work) -> None:
-        """Do it to the columns in `work`, whose fields are those before it."""
+        """Apply the step to the columns in `work`, whose fields are those before it."""
 
     @abstractmethod
     def arguments(self) -> list[str]:
-        """Python of the arguments of the method that adds it; texts are escaped."""
+        """Return the arguments of the method that adds the step, as Python source; texts are escaped."""
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """The columns whose items it may change."""
+        """The columns whose items the step may change."""
         return ()
 
     def reads(self, fields: Fields) -> Iterable[str]:
-        """The columns that it names, where a table has these."""
+        """Return the columns that the step names, for a table with these fields."""
         return self.changes
 
     @property
     def strict(self) -> bool:
-        """Whether an item can end the run: its `lower` checks items."""
+        """True if an item can end the run: `lower` then calls `work.check`."""
         return False
 
     def blame(self, place: int) -> tuple[str, str]:
-        """Of a strict step: the column of its check number `place`, from 1, and what is wrong there."""
+        """Return the column of a strict step's check number `place`, from 1, and the description of the
+        error."""
         raise AssertionError(f"{self.name} checks no item")
 
     @property
     def row_stable(self) -> bool:
-        """Nothing about a row depends on other rows, nor can it fail."""
+        """True if the step treats each row independently of the others and cannot fail."""
         return not self.strict
 
     @property
     def open_column(self) -> str:
-        """The column whose bounds or categories `fit_private` has still to find; empty: none."""
+        """The column whose bounds or categories `fit_private` must still find; empty if there is none."""
         return ""
 
     def closed(self, kind: str) -> Self:
-        """Of one with an open column, of that type: what it may become, with the widest effect."""
+        """Return a step with an open column, of type `kind`, in the form with the widest effect."""
         return self
 
 
 def listed(items: Iterable[object]) -> str:
-    """Python of a list."""
+    """Return the Python source of a list."""
     return f"[{', '.join(map(ascii, items))}]"
 
 
 def unless(value: str, default: str, name: str) -> list[str]:
-    """A keyword, unless it has its default."""
+    """Return a keyword argument as Python source, or nothing if it has its default value."""
     return [] if value == default else [f"{name}={value!a}"]

@@ -1,4 +1,4 @@
-"""What `scale` and `clip` have in common: the bounds of a column of numbers."""
+"""The base of `scale` and `clip`: a column of numbers with two bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bounds = tuple[Number, Number]
 
 @dataclass(frozen=True, slots=True)
 class Bounded(Step):
-    """`bounds` is None where `fit_private` is to find them in `within`."""
+    """A step with bounds. They are None while `fit_private` must still find them in `within`."""
 
     column: str
     bounds: Bounds | None = None
@@ -43,12 +43,13 @@ class Bounded(Step):
 
     @property
     def declared(self) -> Bounds:
-        """The bounds of one that is not open."""
+        """The bounds of a step that is not open."""
         assert self.bounds is not None
         return self.bounds
 
     def field_before(self, fields: Fields, where: str) -> Field:
-        """Raises PrepError: there is no such column of numbers, or its bounds are open."""
+        """Return the column's field; raise PrepError if it is no column of numbers, or its bounds are
+        open."""
         found = typed_field(fields, self.column, NUMBERS, self.name, where)
         if self.bounds is None:
             raise PrepError(
@@ -63,14 +64,14 @@ class Bounded(Step):
         return [ascii(self.column), f"{what}={self.bounds or self.within}"]
 
     def closed(self, kind: str) -> Self:
-        """An open one with the widest bounds that it may get, of a column of that type."""
+        """Return an open step with the widest bounds that it may get."""
         return replace(self, bounds=self.within, within=None)
 
 
 def between(column: Any, low: float, high: float) -> Any:
-    """Floating point numbers, and the bound for each that is beyond it.
+    """Clip floating point numbers to the bounds.
 
-    All engines have a `clip`, and differ in whether -0.0 is beyond 0.
+    The engines' own `clip` is not used: they differ in whether -0.0 is below 0.
     """
     import narwhals as nw
 
@@ -92,5 +93,5 @@ def _bounds(bounds: Any, column: str) -> Bounds:
 
 
 def _plain(bound: Number) -> Number:
-    """1 for 1.0, so that equal bounds are written alike."""
+    """Return 1 for 1.0, so that equal bounds are written alike."""
     return int(bound) if isinstance(bound, float) and abs(bound) <= EXACT and bound.is_integer() else bound

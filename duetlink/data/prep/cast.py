@@ -1,4 +1,4 @@
-"""Columns of other types."""
+"""The step that gives columns another type."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from duetlink.data.prep.work import Work
 
 CASTS = (BOOL, "int8", "int16", "int32", "int64", *FLOATS, TEXT, DATE)
-# Floating point numbers as text differ from engine to engine: in their digits, and in how zeros are written.
+# Floats are never cast to text: engines write digits and zeros differently.
 _TO: Mapping[str, tuple[str, ...]] = {
     BOOL: (BOOL, *INTEGERS, *FLOATS, TEXT),
     **dict.fromkeys(INTEGERS, (BOOL, *INTEGERS, *FLOATS, TEXT)),
@@ -41,7 +41,7 @@ _TO: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cast(Step):
-    """Give columns another type, one of CASTS. An item that does not fit is an error, or missing."""
+    """Give columns another type, one of CASTS. An item that does not fit is an error, or becomes missing."""
 
     types: tuple[tuple[str, str], ...]
     invalid: str = ERROR

@@ -1,4 +1,4 @@
-"""What the arguments of a step may be: each function returns what is allowed, or raises SettingError."""
+"""Validate the arguments of a step: each function returns the valid value or raises SettingError."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from duetlink.errors import SettingError
 
 MAX_NAME = 200  # characters of a column's name or of a category
-MAX_COLUMNS = 20_000  # that a step names
+MAX_COLUMNS = 20_000  # columns that a step may name
 MAX_CATEGORIES = 4_096
 
 Number = int | float
 
 
 def settle(step: object, name: str, value: object) -> None:
-    """Set a field of a step that is being made."""
-    object.__setattr__(step, name, value)  # the dataclass is frozen
+    """Set a field of a frozen step that is being made."""
+    object.__setattr__(step, name, value)
 
 
 def column_name(name: Any) -> str:
@@ -45,7 +45,7 @@ def distinct_texts(values: Any, what: str, *, most: int) -> tuple[str, ...]:
     for text in found:
         short_text(text, f"one of the {what}")
     if len(set(found)) != len(found):
-        raise SettingError(f"one of the {what} is there twice")
+        raise SettingError(f"one of the {what} occurs twice")
     return found
 
 

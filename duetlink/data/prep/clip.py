@@ -1,4 +1,4 @@
-"""Numbers between two bounds."""
+"""The step that limits numbers to two bounds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Clip(Bounded):
-    """What is beyond the bounds becomes the bound. The type stays: whole numbers take whole bounds, and
-    float32 has none beyond its range.
+    """Replace items beyond a bound by the bound.
+
+    The type stays: integers need integer bounds, and for float32 the bounds are limited to its range.
     """
 
     name: ClassVar[str] = "clip"

@@ -1,4 +1,4 @@
-"""What a preparation does to the columns of a source: known before any row is read."""
+"""The effect of a preparation on the columns of a source, known before any row is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from duetlink.errors import PrepError
 
 
 def fields_after(spec: PrepSpec, fields: Fields, where: str = "the table") -> dict[str, Field]:
-    """The columns that a preparation makes of those of a source. Raises PrepError."""
+    """Return the columns that a preparation makes of those of a source. Raises PrepError."""
     found = dict(fields)
     for step in spec.steps:
         found = step.after(found, where)
@@ -16,7 +16,7 @@ def fields_after(spec: PrepSpec, fields: Fields, where: str = "the table") -> di
 
 
 def with_train(fields: Fields, where: str) -> dict[str, Field]:
-    """The columns with that of a split. Raises PrepError: there is one of its name."""
+    """Return the columns with the one that a split adds; raise PrepError if its name is taken."""
     if TRAIN in fields:
         raise PrepError(
             f"{where} has a column {TRAIN!r}, which is what split makes; select the others, or rename it",
@@ -27,7 +27,7 @@ def with_train(fields: Fields, where: str) -> dict[str, Field]:
 
 
 def needed(spec: PrepSpec, fields: Fields) -> list[str]:
-    """The columns of the source that matter, in its order; the others need not be read."""
+    """Return the columns of the source that the preparation uses, in the source's order."""
     named: set[str] = set()
     for step in spec.steps:
         named.update(step.reads(fields))

@@ -1,4 +1,4 @@
-"""One column from one type to another: the same on every engine, and missing where an item does not fit."""
+"""Convert a column from one type to another: equally on every engine, with misfits missing."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from duetlink.data.prep.fields import (
 )
 from duetlink.data.prep.work import TYPES
 
-# `\z`: in Java `$` also stands before a last newline. 18 digits fit into 64 bits.
+# `\z`: in Java `$` also matches before a last newline. 18 digits fit into 64 bits.
 _WHOLE = r"^-?[0-9]{1,18}\z"
-# With at most 200 digits and an exponent of two it is within a float64.
+# With at most 200 digits and an exponent of two digits, a number is within the range of float64.
 _FLOAT = r"^-?([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?\z"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
 _TWO_63 = 2.0**63
 
-Value = tuple[Any, Any]  # the new column, missing where an item does not fit; which fit, or None: all
+Value = tuple[Any, Any]  # the new column, with misfits missing; a mask of items that fit, None if all do
 
 
 def converted(column: Any, before: str, kind: str) -> Value:
-    """A column of type `before` as `kind`, of `fields.py`'s names."""
+    """Return a column of type `before` as `kind` (both names of `fields.py`), and a mask of the items that
+    fit."""
     if before == kind:
         return column, None
     if before == TEXT:
@@ -57,7 +58,7 @@ def _where(fits: Any, value: Any) -> Any:
 
 
 def _truth(column: Any, yes: Any, no: Any) -> Any:
-    """One of two constants, or missing."""
+    """Return one of two constants, or missing."""
     return nw.when(column).then(nw.lit(yes)).otherwise(_where(~column, nw.lit(no)))
 
 
@@ -71,7 +72,7 @@ def _whole(column: Any, before: str, kind: str) -> Value:
             within = (column >= -_TWO_63) & (column < _TWO_63)
         else:
             within = (column >= float(low)) & (column <= float(high))
-        # engines round ties in other ways, and Polars' remainder is not exact: a whole number is as it was
+        # engines round ties differently, and Polars' remainder is not exact: but rounding keeps whole numbers
         fits = (_where(within, column).round(0) == column).fill_null(False)
     else:
         column = column.cast(nw.Int64)
@@ -111,7 +112,7 @@ def _of_text(column: Any, kind: str) -> Value:
 
 
 def _date(column: Any) -> Value:
-    """A date of the calendar, as `2026-11-23`."""
+    """Convert text such as `2026-11-23` to a date of the calendar."""
     text = _where(column.str.contains(_DATE), column)
     year, month, day = (
         text.str.slice(start, length).cast(nw.Int64) for start, length in ((0, 4), (5, 2), (8, 2))
@@ -133,7 +134,7 @@ def _date(column: Any) -> Value:
 
 
 def _days(column: Any, dtype: Any) -> Value:
-    """Days since 1970-01-01, for the years 1 to 9999. All numbers are whole and small, hence exact."""
+    """Return days since 1970-01-01, for the years 1 to 9999. All numbers are whole and small, hence exact."""
     year = column.dt.year().cast(nw.Int64)
     fits = ((year >= 1) & (year <= 9999)).fill_null(False)
     before = _where(fits, year) - 1
@@ -144,7 +145,7 @@ def _days(column: Any, dtype: Any) -> Value:
 
 
 def _times(number: Any, divisor: int) -> Any:
-    """How often a divisor is in a whole number from 0 to 9999."""
+    """Divide a whole number from 0 to 9999 by `divisor`, rounding down."""
     # Narwhals divides by Spark's try_divide, which Sail has for whole numbers only. The product is within
     # one rounding of a whole number.
     return ((number - number % divisor).cast(nw.Float64) * (1.0 / divisor)).round(0)

@@ -1,4 +1,4 @@
-"""Rows without what is missing."""
+"""The step that drops rows with missing items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DropMissing(Step):
-    """Leave out the rows in which one of `columns` is missing; none: one of all columns."""
+    """Drop the rows in which one of `columns` is missing; if none are named, one of all columns."""
 
     columns: tuple[str, ...] = ()
     name: ClassVar[str] = "drop_missing"

@@ -1,4 +1,4 @@
-"""The types of columns, as preparations know them: the same on every engine."""
+"""The types of columns that preparations know: the same on every engine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NUMBERS = (*INTEGERS, *FLOATS)
 BOOL, TEXT, DATE, DATETIME, OTHER = "bool", "text", "date", "datetime", "other"
 
 TRAIN = "train"  # the column that a split adds
-# Whole numbers up to here are float64 numbers, too: nothing is rounded on the way from one to the other.
+# Integers up to this magnitude are exact in float64.
 EXACT = 2**53
 MOST_FLOAT32 = 3.4028234663852886e38
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column's type, and whether items of it may be missing."""
+    """A column's type. `nullable` says that its items may be missing."""
 
     type: str
     nullable: bool = True
@@ -30,7 +30,7 @@ Fields = Mapping[str, Field]
 
 
 def field_of(fields: Fields, name: str, where: str) -> Field:
-    """Raises PrepError: there is no such column."""
+    """Return the field of a column; raise PrepError if it does not exist."""
     try:
         return fields[name]
     except KeyError:
@@ -44,7 +44,7 @@ def field_of(fields: Fields, name: str, where: str) -> Field:
 
 
 def typed_field(fields: Fields, name: str, kinds: Sequence[str], step: str, where: str) -> Field:
-    """Raises PrepError: there is no such column, or it is of none of these types, which `step` takes."""
+    """Return the field of a column; raise PrepError unless `step` accepts its type, one of `kinds`."""
     field = field_of(fields, name, where)
     if field.type not in kinds:
         raise PrepError(
@@ -57,13 +57,13 @@ def typed_field(fields: Fields, name: str, kinds: Sequence[str], step: str, wher
 
 
 def range_of(kind: str) -> tuple[int, int]:
-    """The lowest and the highest whole number of a type."""
+    """Return the lowest and the highest integer of a type."""
     bits = int(kind.lstrip("uint"))
     return (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def always_fits(before: str, kind: str) -> bool:
-    """Whether each item of a type is one of another."""
+    """Return True if every item of type `before` is representable as `kind`."""
     if before in (kind, BOOL) or (kind == BOOL and before != TEXT) or kind == TEXT:
         return True
     if before in INTEGERS and kind in INTEGERS:

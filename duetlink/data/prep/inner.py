@@ -1,4 +1,4 @@
-"""Frames in memory: our types of their columns, and the same frames under inner names."""
+"""Frames in memory under inner names (c0, c1, ...), and the types of their columns."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from duetlink.errors import SettingError
 
 
 def check_distinct(names: list[str]) -> None:
-    """Raises SettingError: two columns have the same name, by which a step could not tell them apart."""
+    """Raise SettingError if two columns have the same name, which would make steps ambiguous."""
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise SettingError(f"two columns of the table are called {twice!r}: rename one")
 
 
 def fields_of(names: list[str], frame: Any) -> dict[str, Field]:
-    """Our types of a frame's columns, under a person's names. Raises SettingError: two have one name."""
+    """Return the types of a frame's columns, under the user's names; raise SettingError for duplicates."""
     check_distinct(names)
     kinds = frame.collect_schema().values()
     return {name: Field(type_of(kind)) for name, kind in zip(names, kinds, strict=True)}
 
 
 def arrow_fields(schema: Any) -> dict[str, Field]:
-    """Our types of the columns of a schema of Arrow's. Raises SettingError: two have one name."""
+    """Return the types of the columns of an Arrow schema; raise SettingError for duplicate names."""
     import pyarrow as pa
 
     inner = pa.schema([(inner_name(place), field.type) for place, field in enumerate(schema)])
@@ -34,7 +34,7 @@ def arrow_fields(schema: Any) -> dict[str, Field]:
 
 
 def polars_frame(lazy: Any, names: list[str], kept: list[str], *, row: bool, first: int = 0) -> Any:
-    """Some columns of a lazy frame, under inner names, and ROW, which counts from `first`."""
+    """Return columns of a lazy frame under inner names, with ROW counting from `first` if `row`."""
     import polars as pl
 
     place = {name: inner_name(place) for place, name in enumerate(names)}
@@ -45,7 +45,7 @@ def polars_frame(lazy: Any, names: list[str], kept: list[str], *, row: bool, fir
 
 
 def arrow_frame(table: Any, names: list[str], kept: list[str], *, row: bool, first: int = 0) -> Any:
-    """Some columns of a table, under inner names, and ROW, which counts from `first`."""
+    """Return columns of a table under inner names, with ROW counting from `first` if `row`."""
     import numpy as np
     import pyarrow as pa
 
@@ -59,7 +59,7 @@ def arrow_frame(table: Any, names: list[str], kept: list[str], *, row: bool, fir
 
 
 def plain(column: Any) -> Any:
-    """A column of Arrow without its dictionary, such as of whole numbers; one of texts is as it is."""
+    """Decode a dictionary-encoded Arrow column, unless its values are texts."""
     import pyarrow.types as kinds
 
     kind = column.type

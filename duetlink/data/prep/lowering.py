@@ -1,12 +1,12 @@
-"""A preparation as Narwhals expressions: written once, run by whatever engine a frame is of.
+"""Translate a preparation to Narwhals expressions: written once, run by any engine.
 
-Theory. Engines differ where items are missing, are NaN, or do not fit, and in division, rounding and reading
-numbers. So NaN becomes missing first; what would not fit is taken out before it is converted, so that no
-engine has to decide; text is recognised by a regular expression before an engine parses it; and no expression
-uses `//`, `floor` or a remainder of negative numbers.
+Theory. Engines differ in missing items, NaN, items that do not fit, division, rounding and parsing numbers.
+So NaN becomes missing first; items that would not fit are removed before the conversion, so that no engine
+has to decide; text is matched by a regular expression before an engine parses it; and no expression uses
+`//`, `floor` or a remainder of negative numbers.
 
 An item that may end the run (`invalid="error"`, `unknown="error"`) does not raise in the engine. Its row gets
-the number of the step in the column BAD and is kept, so that one pass does the work and finds what is wrong.
+the number of the step in the column BAD and is kept, so that a single pass does the work and finds the error.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from duetlink.errors import PrepError
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What to do to a frame whose columns have inner names."""
+    """The stages to apply to a frame whose columns have inner names."""
 
     stages: tuple[Stage, ...]
-    fields: Fields  # of the result, by the names that a person gave
-    strict: bool  # whether the result has BAD, behind all others
+    fields: Fields  # of the result, by the user's names
+    strict: bool  # True if the result has BAD, behind all other columns
 
     def apply(self, frame: Frame) -> Frame:
-        """The result; its columns are `fields`, in order, under inner names, then BAD if `strict`, then ROW
-        if the frame has it and `keep_row` was asked for.
+        """Return the result. Its columns are `fields`, in order, under inner names, then BAD if `strict`.
+
+        ROW follows if the frame has it and `keep_row` was given.
         """
         for stage in self.stages:
             frame = stage(frame)
@@ -44,13 +45,13 @@ class Lowered:
 def lowered(
     spec: PrepSpec, fields: Fields, where: str, *, row: bool, keep_row: bool = False, blame: int = 0
 ) -> Lowered:
-    """What a preparation does to a source with these columns, in this order.
+    """Translate a preparation of a source with these columns, in this order.
 
-    `row`: the frame has the column ROW. With `blame` it ends with the step of that number, and BAD is the
-    place of the check of that step, from 1, that is violated.
+    With `row` the frame has the column ROW. With `blame` only the steps up to that number run, and BAD is the
+    number of the violated check of that step, from 1.
 
     Raises:
-        PrepError: a column is not there or of another type; or split needs a column of keys.
+        PrepError: a column is missing or of another type, or split needs a column of keys.
     """
     work = Work(fields, needed(spec, fields), where, row=row, blame=blame)
     for step in spec.steps[: blame or None]:
@@ -64,8 +65,9 @@ def lowered(
 
 
 def first_unfit(spec: PrepSpec, number: int, fields: Fields, where: str, *, ordered: bool) -> Lowered:
-    """What finds the first row with an item that does not fit step `number`, from 1: that row, of BAD, and of
-    ROW if the frame is `ordered` and has it.
+    """Return stages that find the first row with an item that does not fit step `number`, from 1.
+
+    The result is that row, with BAD, and with ROW if the frame is `ordered`.
     """
     found = lowered(spec, fields, where, row=ordered, keep_row=ordered, blame=number)
     names = [BAD, *([ROW] if ordered else [])]
@@ -78,7 +80,8 @@ def first_unfit(spec: PrepSpec, number: int, fields: Fields, where: str, *, orde
 
 
 def blamed(spec: PrepSpec, number: int, bad: Mapping[str, Any], where: str, row: int | None) -> PrepError:
-    """The error for the row `bad` that `first_unfit` found; it is `row` of `where`, if that can be known."""
+    """Return the error for the row `bad` that `first_unfit` found; `row` is its number in `where`, if
+    known."""
     step = spec.steps[number - 1]
     column, what = step.blame(bad[BAD])
     at = f"row {row:,}" if row is not None else "a row (whose number is not known: the source has no order)"

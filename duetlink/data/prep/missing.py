@@ -1,4 +1,4 @@
-"""Texts that stand for a missing item."""
+"""The step that marks texts as missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Missing(Step):
-    """Texts that stand for a missing item, such as NA. No `columns`: all columns of texts."""
+    """Mark texts such as NA as missing. Without `columns`, in all columns of texts."""
 
     values: tuple[str, ...]
     columns: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A column for each category."""
+"""The step that makes a column for each category."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _KINDS = {str: (TEXT,), int: INTEGERS, bool: (BOOL,)}
 
 @dataclass(frozen=True, slots=True)
 class OneHot(Step):
-    """In place of a column one for each category, `column=category`, int8: 1 where it is that, else 0.
+    """Replace a column by one per category, `column=category`, int8: 1 for items of that category, else 0.
 
     A missing item has 0 in all of them. So has an unknown one with `unknown="ignore"`. `categories` is None
-    where `fit_private` is to find them.
+    while `fit_private` must still find them.
     """
 
     column: str
@@ -55,7 +55,7 @@ class OneHot(Step):
         for category in found:
             check_category(category)
         if len(set(found)) != len(found):
-            raise SettingError(f"a category of {self.column!r} is there twice")
+            raise SettingError(f"a category of {self.column!r} occurs twice")
         settle(self, "categories", found)
 
     @property
@@ -72,7 +72,7 @@ class OneHot(Step):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of what it makes."""
+        """The names of the columns that the step makes."""
         return tuple(f"{self.column}={_shown(category)}" for category in self.categories or ())
 
     def after(self, fields: Fields, where: str) -> dict[str, Field]:
@@ -119,13 +119,13 @@ class OneHot(Step):
         return [ascii(self.column), *categories, *unless(self.unknown, ERROR, "unknown")]
 
     def closed(self, kind: str) -> Self:
-        """An open one with some category, of a column of that type."""
+        """Return an open step with a single placeholder category of that type."""
         category: Any = "?" if kind == TEXT else True if kind == BOOL else 0
         return replace(self, categories=(category,))
 
 
 def check_category(category: Category) -> None:
-    """Raises SettingError: it is too long or too large, or has control characters."""
+    """Raise SettingError if a category is too long or too large, or has control characters."""
     if isinstance(category, str):
         short_text(category, "a category")
     elif not -(2**63) <= category < 2**63:

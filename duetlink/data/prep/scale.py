@@ -1,4 +1,4 @@
-"""Numbers from 0 to 1."""
+"""The step that scales numbers to the range 0 to 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scale(Bounded):
-    """To float64 between 0 at the lower bound and 1 at the upper one; what is beyond is 0 or 1."""
+    """Scale to float64 from 0 at the lower bound to 1 at the upper one; items beyond a bound become 0 or
+    1."""
 
     name: ClassVar[str] = "scale"
 
@@ -36,6 +37,6 @@ class Scale(Bounded):
                 column = between(column, first, last)
         else:
             column = between(column.cast(nw.Float64), first, last)
-        # Polars divides by a constant so, and the others would round in another way
+        # multiplies by the reciprocal, as Polars divides by a constant; a division would round differently
         column = column * (1.0 / last) if first == 0 else (column - first) * (1.0 / (last - first))
         work.set(self.column, column)

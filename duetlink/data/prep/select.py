@@ -1,4 +1,4 @@
-"""Some columns, in an order."""
+"""The step that keeps some columns, in an order."""
 
 from __future__ import annotations
 

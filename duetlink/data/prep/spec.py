@@ -1,4 +1,4 @@
-"""A preparation as a value: its steps, as a table for a person, as Python, as JSON, and as a digest."""
+"""A preparation as a value: its steps, shown as a table, as Python, as JSON, and as a digest."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from duetlink.data.prep.select import Select
 from duetlink.data.prep.split import Split
 from duetlink.errors import LimitExceeded, RemoteProtocolError, SettingError
 
-# Each has a method of `PrepSpec` of its name.
+# `PrepSpec` has a method with the name of each.
 STEPS: tuple[type[Step], ...] = (Missing, DropMissing, Cast, Select, OneHot, Scale, Clip, Split)
 VERSION = 1
 MAX_BYTES = 1024 * 1024  # of the JSON
 MAX_STEPS = 1_000
-MAX_FIELDS = 100_000  # columns and categories that all steps name together
+MAX_FIELDS = 100_000  # total number of columns and categories in all steps
 _BY_NAME = {step.name: step for step in STEPS}
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class PrepSpec:
-    """What is done to a table, step by step. Each method returns a new one; two are equal if their steps are.
+    """The steps that prepare a table. Each method returns a new one; two are equal if their steps are.
 
-    Missing is what is null, and NaN. Nothing in it was computed from data.
+    Null and NaN count as missing. Nothing in a preparation was computed from data.
     """
 
     steps: tuple[Step, ...] = ()
@@ -59,20 +59,20 @@ class PrepSpec:
     # -- steps -----------------------------------------------------------------------------------------------
 
     def missing(self, *values: str, columns: list[str] | tuple[str, ...] = ()) -> Self:
-        """Let texts such as "NA" be missing, in these columns or in all columns of texts."""
+        """Mark texts such as "NA" as missing, in these columns or in all columns of texts."""
         return self._with(Missing(values, tuple(columns)))
 
     def drop_missing(self, *columns: str) -> Self:
-        """Leave out rows with a missing item in one of these columns; without any, in one of all columns."""
+        """Drop rows with a missing item in one of these columns; if none are named, in any column."""
         return self._with(DropMissing(columns))
 
     def cast(self, types: Mapping[str, str] | None = None, *, invalid: str = ERROR, **more: str) -> Self:
         """Give columns other types: bool, int8 to int64, float32, float64, text, date.
 
         A text is a number if it is written with digits (`-12`, and for floating point `1.5` or `2e-3`), a
-        date if it is `2026-11-23`, a truth value if it is true, false, 1 or 0. A number becomes a whole one
-        where it has no fraction, a date its days since 1970-01-01. With `invalid="error"` an item that does
-        not fit ends the run, with `invalid="missing"` it becomes missing.
+        date if it is written as `2026-11-23`, a truth value if it is true, false, 1 or 0. A number without a
+        fraction becomes an integer, and a date its days since 1970-01-01. With `invalid="error"` an item that
+        does not fit ends the run, with `invalid="missing"` it becomes missing.
         """
         return self._with(Cast(tuple({**(types or {}), **more}.items()), invalid))
 
@@ -83,48 +83,50 @@ class PrepSpec:
     def one_hot(
         self, column: str, categories: Sequence[Category] | None = None, *, unknown: str = ERROR
     ) -> Self:
-        """Columns `column=category` of int8, 1 or 0, in place of a column of texts, whole numbers or truth
-        values. An item that is in no category ends the run, or has 0 in all with `unknown="ignore"`, without
-        which `fit_private` cannot find the categories.
+        """Replace a column of texts, integers or truth values by int8 columns `column=category` of 1 or 0.
+
+        An item in no category ends the run, or has 0 in all columns with `unknown="ignore"`. `fit_private`
+        can find the categories only with "ignore".
         """
         return self._with(OneHot(column, categories, unknown))  # type: ignore[arg-type]  # settled there
 
     def scale(self, column: str, bounds: Bounds | None = None, *, within: Bounds | None = None) -> Self:
-        """From 0 at the lower bound to 1 at the upper one, float64; what is beyond becomes 0 or 1."""
+        """Scale to float64 from 0 at the lower bound to 1 at the upper one; items beyond become 0 or 1."""
         return self._with(Scale(column, bounds, within=within))
 
     def clip(self, column: str, bounds: Bounds | None = None, *, within: Bounds | None = None) -> Self:
-        """What is beyond the bounds becomes the bound; the type stays."""
+        """Replace items beyond a bound by the bound; the type stays."""
         return self._with(Clip(column, bounds, within=within))
 
     def split(self, train: float = 0.8, *, seed: int, by: str = "") -> Self:
-        """Choose about that share of the rows to train with, the same on every engine and in every order.
+        """Choose about that share of the rows to train with, equally on every engine and in every order.
 
-        `by` is a column of whole numbers that tells rows apart; rows with equal ones stay together. Without
-        it the number of the row in its source decides, on engines that keep the order.
+        `by` is a column of integers that identifies rows; rows with equal ones stay together. Without it the
+        number of the row in its source decides, on engines that keep the order.
         """
         return self._with(Split(train, seed, by))
 
     def _with(self, step: Step) -> Self:
         return dataclasses.replace(self, steps=(*self.steps, step))
 
-    # -- what it is ------------------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------------------
 
     @property
     def row_stable(self) -> bool:
-        """Whether each row is prepared, or left out, whatever the other rows are, and never fails: then a
-        private statistic can be made of the result.
+        """True if each row is prepared or dropped independently of the others, and no row can fail.
+
+        A private statistic of the result is possible only then.
         """
         return all(step.row_stable for step in self.steps) and not self.open_columns
 
     @property
     def strict(self) -> bool:
-        """Whether an item can end the run."""
+        """True if an item can end the run."""
         return any(step.strict for step in self.steps)
 
     @property
     def open_columns(self) -> tuple[str, ...]:
-        """Columns whose bounds or categories `fit_private` has still to find."""
+        """The columns whose bounds or categories `fit_private` must still find."""
         return tuple(step.open_column for step in self.steps if step.open_column)
 
     @property
@@ -133,17 +135,17 @@ class PrepSpec:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the JSON, as 64 hexadecimal digits: a name for exactly this preparation."""
+        """The SHA-256 of the JSON, as 64 hexadecimal digits: a name for exactly this preparation."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
-    # -- for a person ----------------------------------------------------------------------------------------
+    # -- display ---------------------------------------------------------------------------------------------
 
     def code(self) -> str:
-        """Python that makes it, on one line; texts are escaped."""
+        """Return the Python source that makes it, on one line; texts are escaped."""
         return "Prep()" + "".join(f".{step.name}({', '.join(step.arguments())})" for step in self.steps)
 
     def table(self) -> str:
-        """The steps, one per line, as a person reviews them."""
+        """Return the steps as text for a reviewer, one per line."""
         rows = [(str(n), step.name, ", ".join(step.arguments())) for n, step in enumerate(self.steps, 1)] or [
             ("", "nothing", "")
         ]
@@ -163,13 +165,13 @@ class PrepSpec:
     # -- as JSON ---------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """ASCII; the same for equal preparations."""
+        """Return ASCII text that is the same for equal preparations."""
         steps = [{"step": step.name} | _values(step) for step in self.steps]
         return json.dumps({"prep": VERSION, "steps": steps}, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_json(cls, content: str | bytes) -> Self:
-        """What `to_json` wrote, also at a peer's.
+        """Parse the result of `to_json`, which may come from a peer.
 
         Raises:
             LimitExceeded: it is longer than MAX_BYTES, or has more steps, columns or categories than allowed.
@@ -233,7 +235,7 @@ def _step(found: Any) -> Step:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a field is there twice")
+        raise ValueError("a field occurs twice")
     return found
 
 

@@ -1,10 +1,10 @@
-"""Which rows to train with: a keyed hash in arithmetic that every engine has.
+"""The step that chooses the rows to train with: a keyed hash in arithmetic that every engine has.
 
-Theory. No hash function is the same on all engines, but the remainders of products of 64-bit integers are.
-x -> (x + k)**3 is a permutation of the numbers below a prime P where 3 does not divide P - 1, and a few
-rounds of it with other keys are a cipher (MiMC: Albrecht et al., ASIACRYPT 2016), made for fields of this
-kind. With P below 2**31 no product leaves 63 bits. The round keys come from the seed by SHA-256. It is not
-meant to be secret: who knows the seed knows which rows were chosen, as with any seed.
+Theory. No hash function is the same on all engines, but the remainders of products of 64-bit integers are. x
+-> (x + k)**3 is a permutation of the numbers below a prime P if 3 does not divide P - 1, and a few rounds of
+it with other keys are a cipher (MiMC: Albrecht et al., ASIACRYPT 2016), made for fields of this kind. With P
+below 2**31 no product exceeds 63 bits. The round keys come from the seed by SHA-256. It is not meant to be
+secret: anybody with the seed knows the chosen rows, as with any seed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ROUNDS = 5
 class Split(Step):
     """Add the column `train`: true for about that share of the rows, chosen by a hash of `by` and the seed.
 
-    `by` names a column of whole numbers; empty: the row's number in its source, which keeps its order.
+    `by` names a column of integers; empty: the row's number in its source, which must keep its order.
     """
 
     train: float
@@ -56,11 +56,11 @@ class Split(Step):
 
     @property
     def row_stable(self) -> bool:
-        # a row more at the beginning gives all others another number
+        # without `by`, an additional row at the beginning renumbers all others
         return self.by != ""
 
     def after(self, fields: Fields, where: str) -> dict[str, Field]:
-        """`train` is not there yet: it comes behind all columns, whatever steps follow."""
+        """Check `by`. The column `train` is added after all steps, so it is not in the result."""
         for name in self.reads(fields):
             typed_field(fields, name, INTEGERS, self.name, where)
         return dict(fields)
@@ -70,7 +70,7 @@ class Split(Step):
 
         if not self.by and not work.row:
             raise PrepError(
-                f"{work.where} comes without an order of its rows, by which split could tell them apart: "
+                f"the rows of {work.where} have no order, by which split could tell them apart: "
                 "give by=, a column of whole numbers such as an id",
                 file=work.where,
             )
@@ -83,8 +83,9 @@ class Split(Step):
 
 
 def _mixed(key: Any, seed: int, settled: Callable[[Any], Any]) -> Any:
-    """A number below _PRIME for each 64-bit key. `settled` names an intermediate result, so that it can be
-    used several times.
+    """Return a number below _PRIME for each 64-bit key.
+
+    `settled` stores an intermediate result as a column, so that it can be used several times.
     """
     digest = hashlib.sha256(b"duetlink split 1 %d" % seed).digest()
     keys = [int.from_bytes(digest[place : place + 6]) % _PRIME for place in range(0, 6 * _ROUNDS, 6)]
@@ -97,5 +98,5 @@ def _mixed(key: Any, seed: int, settled: Callable[[Any], Any]) -> Any:
 
 
 def _positive(key: Any, prime: int) -> Any:
-    # of a negative number the remainder is negative in SQL, and positive in Python
+    # the remainder of a negative number is negative in SQL and positive in Python
     return (key % prime + prime) % prime

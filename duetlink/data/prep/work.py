@@ -1,6 +1,6 @@
-"""The columns of a frame while a preparation is lowered, step by step, to stages of expressions.
+"""The columns of a frame while a preparation is translated, step by step, to stages of expressions.
 
-Columns have names of our own inside, since engines disagree about upper case, dots and quotes.
+Columns have inner names (c0, c1, ...), since engines disagree about upper case, dots and quotes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Stage = Callable[[Frame], Frame]
 
 
 def type_of(dtype: Any) -> str:
-    """What we call a type of Narwhals."""
+    """Return our name of a Narwhals type."""
     if dtype in (nw.Categorical, nw.Enum) or isinstance(dtype, nw.Enum):
         return TEXT
     if isinstance(dtype, nw.Datetime) or dtype == nw.Datetime:
@@ -49,31 +49,31 @@ def type_of(dtype: Any) -> str:
 
 
 def inner_name(place: int) -> str:
-    """What the column at that place of a source is called inside."""
+    """Return the inner name of the column at that position of a source."""
     return f"c{place}"
 
 
 class Work:
-    """The stages so far, and where each column is after them.
+    """The stages so far, and the inner name of each column after them.
 
-    `kept` are the columns of the source that matter; the frame has ROW if `row`. With `blame` the checks are
-    those of the step of that number, and BAD is the place of the check, from 1, that is violated.
+    `kept` are the columns of the source that are needed; the frame has ROW if `row`. With `blame` only the
+    checks of the step of that number count, and BAD is the number of the violated check, from 1.
     """
 
     def __init__(self, fields: Fields, kept: Sequence[str], where: str, *, row: bool, blame: int) -> None:
         self.where = where
         self.row = row
-        self.number = 0  # of the step, from 1
+        self.number = 0  # number of the current step, from 1
         self.stages: list[Stage] = []
         self.fields: Fields = {name: fields[name] for name in kept}
         places = {name: inner_name(place) for place, name in enumerate(fields)}
-        self.at = {name: places[name] for name in kept}  # where each column is inside
+        self.at = {name: places[name] for name in kept}  # the inner name of each column
         self.strict = False
         self.split = False
         self._blame = blame
-        self._pending: dict[str, Any] = {}  # to be set in one stage
-        self._made: set[str] = set()  # inner names of what is not as it came
-        self._checks: list[tuple[Any, int]] = []  # of the same stage
+        self._pending: dict[str, Any] = {}  # expressions to set in the next stage
+        self._made: set[str] = set()  # inner names of columns that were changed
+        self._checks: list[tuple[Any, int]] = []  # checks of the next stage
         self._inner = itertools.count(len(fields))
         if list(kept) != list(fields):
             self._keep_columns()
@@ -87,17 +87,17 @@ class Work:
     # -- for steps -------------------------------------------------------------------------------------------
 
     def column(self, name: str) -> Any:
-        """A column as it is at this step."""
+        """Return a column as it is at this step."""
         if self.at[name] in self._pending:
             self._flush()
         return nw.col(self.at[name])
 
     def set(self, name: str, value: Any) -> None:
-        """Let a column have other items. What `column` gave before still means the items of before."""
+        """Replace a column's items. Expressions that `column` returned before still mean the old items."""
         self._set(self.at[name], value)
 
     def replace(self, name: str, made: Mapping[str, Any]) -> None:
-        """Columns in place of one."""
+        """Replace a column by several."""
         inner = {new: inner_name(next(self._inner)) for new in made}
         for new, value in made.items():
             self._set(inner[new], value)
@@ -108,15 +108,15 @@ class Work:
         }
 
     def check(self, violated: Sequence[Any]) -> None:
-        """An item for which one of these is true does not fit this step."""
+        """Mark rows as BAD if one of these conditions holds: an item does not fit this step."""
         if self._blame == self.number:
-            self.strict = False  # earlier steps were found to be kept
+            self.strict = False  # earlier steps are known to fit
             self._checks += [(one, place) for place, one in enumerate(violated, 1)]
         elif violated and not self._blame:
             self._checks.append((_tree(operator.or_, violated), self.number))
 
     def keep_rows(self, conditions: Sequence[Any]) -> None:
-        """Keep the rows for which all are true, and those in which an item did not fit before."""
+        """Keep the rows for which all conditions are true, and rows that are BAD already."""
         self._flush()
         if conditions:
             keep = _tree(operator.and_, conditions)
@@ -126,18 +126,18 @@ class Work:
 
     @property
     def row_number(self) -> Any:
-        """The row's number in its source."""
+        """The expression of the row's number in its source."""
         return nw.col(ROW)
 
     def settled(self, value: Any) -> Any:
-        """A column of its own with these items, until `train`."""
+        """Store an intermediate result as a column that lives until `train` is called; return the column."""
         self._flush()
         name = f"{_MIX}{next(self._inner)}"
         self.stages.append(lambda frame: frame.with_columns(value.alias(name)))
         return nw.col(name)
 
     def train(self, chosen: Any) -> None:
-        """The rows for which this is true are those to train with."""
+        """Mark the rows for which `chosen` is true as the ones to train with."""
         train = chosen.alias(_TRAIN)
         self.stages.append(lambda frame: frame.with_columns(train))
         self.split = True
@@ -146,7 +146,7 @@ class Work:
     # -- stages ----------------------------------------------------------------------------------------------
 
     def _ours(self, *, row: bool) -> list[str]:
-        """What is there beside the columns."""
+        """Return the names of the helper columns: the split's, BAD, and ROW."""
         return [*([_TRAIN] if self.split else []), *([BAD] if self.strict else []), *([ROW] if row else [])]
 
     def _keep_columns(self) -> None:
@@ -158,7 +158,7 @@ class Work:
         self._made.add(inner)
 
     def _flush(self) -> None:
-        """One stage for all that is pending; no expression of it needs another."""
+        """Add one stage for all pending expressions, none of which depends on another."""
         pending, checks = self._pending, self._checks
         if checks:
             bad: Any = nw.lit(0, nw.Int16)
@@ -174,7 +174,7 @@ class Work:
         self._pending, self._checks = {}, []
 
     def finish(self, *, keep_row: bool) -> None:
-        """The last stage: the columns in order, then the split's, BAD if `strict`, and ROW if it is kept."""
+        """Add the last stage: the columns in order, then the split's, BAD if `strict`, and ROW if kept."""
         self._flush()
         made: list[Any] = [
             nw.col(inner).cast(TYPES[kind])
@@ -187,7 +187,7 @@ class Work:
 
 
 def _tree(join: Callable[[Any, Any], Any], parts: Sequence[Any]) -> Any:
-    """All parts joined, as flat as can be: engines limit how deep an expression is."""
+    """Join all parts as a balanced tree: engines limit the depth of an expression."""
     found = list(parts)
     while len(found) > 1:
         pairs = [found[place : place + 2] for place in range(0, len(found), 2)]

@@ -14,7 +14,7 @@ from duetlink.errors import LimitExceeded, MalformedValue
 
 
 class _Sink:
-    """A file whose writes are kept: pa.Buffer for an array's memory, bytes for what lies between."""
+    """A file that keeps its writes: pa.Buffer for an array's memory, bytes for everything between."""
 
     closed = False
 
@@ -59,7 +59,7 @@ class ArrowType:
         if isinstance(obj, (pa.Table, pa.RecordBatch)):
             if any(map(_has_more, obj.schema.types)):
                 return None
-            # where there is no row, the names of columns are left
+            # a table without rows still has the names of its columns
             return int(max(1, obj.num_rows) * max(1, obj.num_columns))
         if isinstance(obj, (pa.Array, pa.ChunkedArray)):
             return None if _has_more(obj.type) else max(1, len(obj))
@@ -105,12 +105,13 @@ class ArrowType:
 
 
 def _has_more(kind: pa.DataType) -> bool:
-    """Whether an item of it is more than one. Of a dictionary the order of its values tells something too."""
+    """Return True if an item may hold more than one number; the order of dictionary values is data as
+    well."""
     return bool(pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
 
 
 def _stream(obj: Any) -> tuple[Any, Any, list[Any]]:
-    """The object's kind, and the schema and batches that carry it."""
+    """Return the object's kind, and the schema and batches that carry it."""
     if type(obj) is pa.Table:
         return Arrow.TABLE, obj.schema, obj.to_batches() if obj.num_columns else _rows_only(obj)
     if type(obj) is pa.RecordBatch:
@@ -130,7 +131,7 @@ def _stream(obj: Any) -> tuple[Any, Any, list[Any]]:
 
 
 def _rows_only(table: Any) -> list[Any]:
-    """A batch with a number of rows and nothing else: a table without columns still has rows."""
+    """Return a batch with a number of rows and nothing else, for a table without columns."""
     return (
         [pa.RecordBatch.from_struct_array(pa.nulls(table.num_rows, pa.struct([])))] if table.num_rows else []
     )
@@ -151,7 +152,7 @@ def _refuse_extensions(obj: object, schema: Any, writer: Writer) -> None:
 
 
 def write_stream(schema: Any, batches: list[Any], *, plain_nan: bool, by_appearance: bool = False) -> _Sink:
-    """The stream in pieces: what the batches show. Where they hold nothing else, buffers are not copied.
+    """Return the stream in pieces: only what the batches show. If nothing is hidden, buffers are not copied.
 
     Raises:
         LimitExceeded: views show far more than their memory.
@@ -176,7 +177,7 @@ def write_stream(schema: Any, batches: list[Any], *, plain_nan: bool, by_appeara
 
 
 def read_stream(segment: memoryview) -> tuple[Any, list[Any], Any]:
-    """The table, its batches and its schema: views of the segment, checked to the last offset."""
+    """Return the table, its batches and its schema: views of the segment, fully validated."""
     arrow_stream.check(segment)
     with pa.ipc.open_stream(pa.py_buffer(segment)) as stream:
         batches = list(stream)
@@ -189,13 +190,13 @@ def read_stream(segment: memoryview) -> tuple[Any, list[Any], Any]:
 
 
 def check_cost(batches: list[Any], size_bytes: int) -> None:
-    """Sender and receiver ask.
+    """Check that batches do not show far more than their memory; called by sender and receiver.
 
     Raises:
         LimitExceeded: batches show far more than their memory.
         MalformedValue: a view of text lies outside of its memory.
     """
-    # some hundred bytes can announce any number of rows that have no memory: nulls, empty structs
+    # a few hundred bytes can announce any number of rows without memory: nulls, empty structs
     rows = sum(batch.num_rows for batch in batches)
     if rows > max(8 * size_bytes, reach.FREE_ITEMS):
         raise LimitExceeded(f"{rows:,} rows are in {size_bytes:,} bytes")

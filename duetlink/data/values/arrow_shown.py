@@ -1,9 +1,10 @@
-"""Arrow arrays cut to what they show.
+"""Copy Arrow arrays without the memory that no item shows.
 
-Arrow leaves open what lies under a null, in a child of a struct or a union where another one is seen, between
-the items of lists, among the values of a dictionary that no item has, and before and after a slice. Cells
-that their owner blanked are still there. `shown` gives each array the one form that has nothing of this: two
-arrays of one type that are equal have the same buffers, and where nothing is hidden they are the array's own.
+Arrow leaves undefined the memory under a null, in a child of a struct or a union that is not selected,
+between the items of lists, in dictionary values that no item uses, and before and after a slice. Cells that
+their owner blanked are still there. `shown` gives each array a canonical form without any of this: two arrays
+of one type that are equal have the same buffers, and if nothing is hidden they are the array's own.
+
 https://arrow.apache.org/docs/format/Columnar.html
 """
 
@@ -31,10 +32,10 @@ _NOTHING = pa.py_buffer(b"")
 
 
 def shown(array: Any, *, plain_nan: bool = False, by_appearance: bool = False) -> Any:
-    """An array of the same type and items, and nothing else in its memory.
+    """Return an array of the same type and items, and nothing else in its memory.
 
-    With `plain_nan`, all NaNs have the same bits. With `by_appearance`, the values of a dictionary are in the
-    order in which items have them, for those whose order nobody sees.
+    With `plain_nan`, all NaNs have the same bits. With `by_appearance`, dictionary values are in the order in
+    which items use them, for libraries that do not show their order.
 
     Raises:
         LimitExceeded: views show far more than there is memory.
@@ -52,12 +53,12 @@ class _Cutter:
     def cut(
         self, array: Any, rows: Numbers | None = None, hidden: Numbers | None = None, nullable: bool = True
     ) -> Any:
-        """The items at the positions `rows`, or all of them.
+        """Return the items at the positions `rows`, or all of them.
 
-        Those that are `hidden` become null. Where a field declares that it has no null (`nullable`), which
-        writers of Parquet believe, they become zeros and empty ones, if its type has such.
+        Items that are `hidden` become null. If a field declares that it has no nulls (`nullable` false),
+        which writers of Parquet rely on, they become zeros or empty items, if its type has such.
         """
-        if rows is not None and not len(array):  # all are hidden, but a position needs an item
+        if rows is not None and not len(array):  # all rows are hidden, but positions need an item to refer to
             array = pa.nulls(1, array.type)
         type_ = array.type
         if isinstance(type_, pa.BaseExtensionType):
@@ -125,7 +126,7 @@ class _Cutter:
         return self.cut(items, rows, hidden, array.type.value_field.nullable)
 
     def _list(self, array: Any, rows: Numbers | None, missing: Numbers | None) -> tuple[list[Any], list[Any]]:
-        """Of lists, large ones, maps and views of lists: their own buffers, and their child."""
+        """Return the own buffers and the child of lists, large lists, maps and list views."""
         number = _OFFSETS[array.type.id]
         is_view = array.type.id in (pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW)
         _, first, *rest = array.buffers()
@@ -152,14 +153,14 @@ class _Cutter:
         return [_own(np.concatenate([[0], ends]).astype(number))], [child]
 
     def _items(self, array: Any, start: int, count: int, rows: Numbers | None = None) -> Any:
-        """The child of lists, or of a map its entries."""
+        """Return the child of lists, or the entries of maps."""
         if not pa.types.is_map(array.type):
             return self.cut(array.values.slice(start, count), rows)
         parts = [self.cut(part.slice(start, count), rows) for part in (array.keys, array.items)]
         return pa.Array.from_buffers(array.type.field(0).type, len(parts[0]), [None], 0, children=parts)
 
     def _dictionary(self, array: Any, rows: Numbers | None, missing: Numbers | None) -> Any:
-        """Values that no item has are left out."""
+        """Drop values that no item uses."""
         indices, values = self.cut(array.indices, rows, missing), array.dictionary
         numbers = _integers(indices)
         kept = used(numbers, len(values), missing)
@@ -175,7 +176,7 @@ class _Cutter:
         return pa.DictionaryArray.from_arrays(indices, values, ordered=type_.ordered, safe=False)
 
     def _runs(self, array: Any, rows: Numbers | None, hidden: Numbers | None) -> Any:
-        """Runs stay as they are, cut where the array begins and ends."""
+        """Keep the runs, cut at the array's start and end."""
         ends, values, count = _integers(array.run_ends), array.values, len(array)
         if rows is None and hidden is None:
             first, last = np.searchsorted(ends, (array.offset, array.offset + count - 1), "right")
@@ -223,7 +224,7 @@ class _Cutter:
 
 
 def _missing(array: Any, rows: Numbers | None, hidden: Numbers | None) -> Numbers | None:
-    """Which of the items are null or hidden; None: no item is."""
+    """Return a mask of the items that are null or hidden; None if there are none."""
     missing = hidden
     if array.null_count and not pa.types.is_null(array.type):
         nulls = ~_unpacked(array.buffers()[0], array.offset, len(array))
@@ -261,7 +262,7 @@ def _text(array: Any, rows: Numbers | None, missing: Numbers | None) -> list[Any
 
 
 def _without_views_of_nulls(array: Any) -> Any:
-    """Where an item is null its view is zeros."""
+    """Set the views of null items to zeros."""
     if not array.null_count:
         return array
     validity, views, *data = array.buffers()
@@ -272,12 +273,12 @@ def _without_views_of_nulls(array: Any) -> Any:
 
 
 def _hides(offsets: Numbers, missing: Numbers | None) -> bool:
-    """Whether something lies under a null."""
+    """Return True if some null item has a non-empty range of offsets."""
     return missing is not None and bool((np.diff(offsets) * missing).any())
 
 
 def _stretch(offsets: Numbers) -> tuple[int, int]:
-    """Where the items begin, and how many they are."""
+    """Return the first offset and the number of items."""
     return int(offsets[0]), int(offsets[-1] - offsets[0])
 
 
@@ -288,8 +289,9 @@ def _from_zero(array: Any, offsets: Numbers) -> Any:
 
 
 def _consecutive(starts: Numbers, lengths: Numbers, total: int) -> tuple[tuple[int, int], Numbers | None]:
-    """Where a child has these stretches: start and length of a slice, and positions in it if they are not
-    one after the other.
+    """Return the slice (start, length) of a child that covers these ranges.
+
+    Also returns the positions within it, or None if the ranges follow each other without gaps.
     """
     if not total:
         return (0, 0), None
@@ -304,7 +306,7 @@ def _consecutive(starts: Numbers, lengths: Numbers, total: int) -> tuple[tuple[i
 
 
 def _numbers(buffer: Any, number: str, start: int, count: int) -> Numbers:
-    """A view; zeros where there is no memory, as of an array without items."""
+    """Return a view of a buffer; zeros if there is no memory, as for an array without items."""
     size = np.dtype(number).itemsize
     if buffer is None or not buffer.size or not count:
         return np.zeros(count, number)
@@ -312,7 +314,7 @@ def _numbers(buffer: Any, number: str, start: int, count: int) -> Numbers:
 
 
 def _integers(array: Any) -> Numbers:
-    """Those of an array of integers, with whatever is under its nulls."""
+    """Return the items of an array of integers, including the values under its nulls."""
     number = f"{'u' if pa.types.is_unsigned_integer(array.type) else 'i'}{array.type.bit_width // 8}"
     return _numbers(array.buffers()[1], number, array.offset, len(array))
 

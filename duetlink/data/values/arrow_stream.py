@@ -1,14 +1,15 @@
-"""Arrow IPC streams from a hostile peer: what must be known about one before pyarrow reads it.
+"""Check an Arrow IPC stream from a peer before pyarrow reads it.
 
 pyarrow slices uncompressed buffers out of the body without a copy and checks them on request (`validate`).
-Three things happen earlier, while it parses, and are looked for here first:
+Three things happen earlier, while it parses, and are checked here first:
+
 - a compressed buffer is allocated at the size that its first 8 bytes claim;
-- a delta dictionary is joined to its predecessor, again for each batch, which is quadratic in time and
-  memory;
+- a delta dictionary is joined to its predecessor, for each batch, which is quadratic in time and memory;
 - an extension type that some Python library has registered is built by that library's code from the peer's
   bytes, and some unpickle them.
-The first two stand in each message's flatbuffer: https://arrow.apache.org/docs/format/Columnar.html#ipc and
-`Message.fbs` there. For the third the schema is read with the extension's key disabled.
+
+The first two are visible in each message's flatbuffer: https://arrow.apache.org/docs/format/Columnar.html#ipc
+and `Message.fbs` there. For the third the schema is read with the extension's key disabled.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _DISABLED_KEY = b"ARROW_extension_name"
 
 
 def check(stream: memoryview) -> None:
-    """Raises MalformedValue for a stream that pyarrow must not parse."""
+    """Raise MalformedValue for a stream that pyarrow must not parse."""
     for index, (start, end, kind, header, table) in enumerate(_messages(stream)):
         if (kind == _SCHEMA) != (index == 0):
             raise MalformedValue("an Arrow stream has its schema in a wrong place")
@@ -101,7 +102,7 @@ def _extension_names(schema: pa.Schema) -> Iterator[bytes]:
 
 
 def check_names(schema: pa.Schema) -> None:
-    """Raises MalformedValue for a field whose name is no text: Arrow looks at it when it is asked for."""
+    """Raise MalformedValue for a field name that is not UTF-8, which Arrow decodes only on access."""
     fields = list(schema)
     try:
         while fields:
@@ -113,7 +114,7 @@ def check_names(schema: pa.Schema) -> None:
 
 
 def children(type_: Any) -> list[Any]:
-    """The fields that an Arrow type consists of, whatever way it gives them."""
+    """Return the fields that an Arrow type consists of, whatever its interface."""
     if isinstance(type_, pa.DictionaryType):
         return [pa.field("", type_.value_type)]
     if isinstance(type_, pa.RunEndEncodedType):
@@ -124,7 +125,7 @@ def children(type_: Any) -> list[Any]:
 
 
 class _Flatbuffer:
-    """The few reads that are needed, each within bounds: struct.unpack_from refuses the rest."""
+    """The few reads that are needed, each within bounds: struct.unpack_from refuses the others."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -141,7 +142,7 @@ class _Flatbuffer:
         return self._get("<I", 0)
 
     def field(self, table: int, index: int) -> int | None:
-        """The position of a table's field, None where it has its default."""
+        """Return the position of a table's field, None if it has its default."""
         vtable = table - self._get("<i", table)
         entry = 4 + 2 * index
         if entry + 2 > self._get("<H", vtable):

@@ -1,4 +1,4 @@
-"""Arrow's views of text: looked at before their memory is read, by sender and receiver."""
+"""Check Arrow's views of text before their memory is read, at the sender and the receiver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from duetlink.errors import LimitExceeded, MalformedValue
 
-# Views of text may share memory, honestly after a gather; to check each is work.
+# Views may share memory, legitimately after a gather, but reading each of them takes time.
 MAX_VIEWED_SHARE = 64
 # https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("offset", "<i4")])
@@ -45,9 +45,9 @@ def check(array: Any, size_bytes: int) -> None:
 
 
 def check_slots(slots: Any, sizes_bytes: list[int]) -> None:
-    """Raises MalformedValue for a view that is not within its buffer, **also where the item is null**.
+    """Raise MalformedValue for a view that is not within its buffer, **also if the item is null**.
 
-    `validate` of Arrow looks at no null item; polars reads the views of all when it copies or exports them.
+    Arrow's `validate` skips null items; polars reads all views when it copies or exports them.
     """
     long = slots[slots["length"] > _INLINE_BYTES]
     known = (long["buffer"] >= 0) & (long["buffer"] < len(sizes_bytes))

@@ -1,4 +1,4 @@
-"""The contract of a value type: how one library's objects become nodes and segments, and come back.
+"""The contract of a value type: one library's objects become nodes and segments, and come back.
 
 A value type is one file with one instance of a class that follows `ValueType`, listed in `registry.py`. It
 never sees the layout of the body: it writes to a `Writer` and reads from a `Reader`.
@@ -24,20 +24,20 @@ MAX_DEPTH = 64
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a value is, without any of its content."""
+    """The description of a value, without any of its content."""
 
     kind: str  # e.g. "pandas.DataFrame"
     detail: str  # e.g. "569 rows × 31 columns"; may be empty
     size_bytes: int  # of the encoded value
-    elements: int | None = None  # see `ValueType.elements`; None: it has parts that nobody counts
+    elements: int | None = None  # see `ValueType.elements`; None if it has parts that cannot be counted
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of an encoded value that holds items of one kind, for those who compress it.
+    """A section of an encoded value with items of one type, for the codecs.
 
-    `element` is a name of `codecs.element`; `row_bytes` is what an array grows by when a row is added to it,
-    0 where there are no rows.
+    `element` is a name of `codecs.element`. `row_bytes` is the size by which an array grows when a row is
+    added, 0 if there are no rows.
     """
 
     start_bytes: int
@@ -48,39 +48,39 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A value as one byte string, in pieces: joined, the segments are what `decode` takes.
+    """A value as one byte string, in pieces: joined, the segments are the input of `decode`.
 
-    The segments are read-only byte views. Those of arrays are the object's own memory and keep it alive;
-    whoever changes the array while it travels changes what arrives.
+    The segments are read-only byte views. Those of arrays are the object's own memory and keep it alive:
+    changing the array while it is sent changes the bytes that arrive.
     """
 
     segments: tuple[memoryview, ...]
     size_bytes: int
     summary: Summary
-    parts: tuple[Part, ...] = ()  # those of arrays, in order; the rest is bytes
-    lossy: str = ""  # by what its arrays were changed, and how far; empty: not at all
+    parts: tuple[Part, ...] = ()  # the parts of arrays, in order; everything between them is bytes
+    lossy: str = ""  # the codec that changed its arrays, and its bound; empty if they are unchanged
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 row`, `1,000 rows`."""
+    """Return a number with its noun: `1 row`, `1,000 rows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Writer(Protocol):
-    """Where a value type writes an object: what can be seen of it, and nothing else that is in its memory."""
+    """The output of a value type, which writes only what can be seen of an object."""
 
     @property
     def plain_nan(self) -> bool:
-        """Whether all NaNs get the same bits: their sign and payload could carry what nobody sees."""
+        """True if all NaNs must get the same bits: their sign and payload could hide data."""
 
     def node(self, **kind: Any) -> None:
         """Append a node; the one keyword is the field of `Node`."""
 
     def value(self, obj: object, step: str) -> None:
-        """Append a child; `step` is how a user gets from the parent to it, such as `[3]`."""
+        """Append a child; `step` is the source text that leads from the parent to it, such as `[3]`."""
 
     def at(self, step: str) -> AbstractContextManager[None]:
-        """What is written within belongs to the part that `step` leads to: for parts that are no object."""
+        """Extend the path by `step` within the block: for parts that are no objects of their own."""
 
     def segment(
         self,
@@ -93,48 +93,52 @@ class Writer(Protocol):
         """Append memory of the last node; `gather` is not called for a summary. See `Part` for the rest."""
 
     def coded(self, element: str, shape: tuple[int, ...], memory: Callable[[], memoryview]) -> bytes | None:
-        """An array's memory as a chunk, if the object's sender allows its items to change; else None."""
+        """Encode an array's memory as a chunk if the sender has marked the object as lossy; else None."""
 
     def unsupported(self, obj: object, remedy: str) -> UnsupportedValue:
-        """The error to raise for an object that cannot travel: it says where it sits."""
+        """Return the error to raise for an object that cannot be sent; it names the object's path."""
 
 
 class Reader(Protocol):
-    """Where a value type reads an object, in the order in which it was written."""
+    """The input of a value type, in the order in which the object was written."""
 
     @property
     def gradients(self) -> bool:
-        """Whether tensors that require gradients shall do so here."""
+        """True if tensors that require gradients at the sender shall require them here."""
 
     def value(self) -> object:
-        """The next child."""
+        """Return the next child."""
 
     def expect(self, type_: type[T]) -> T:
-        """The next child, which must be exactly of this type; raises MalformedValue."""
+        """Return the next child; raise MalformedValue unless it is exactly of this type."""
 
     def children(self, count: int) -> Iterable[object]:
-        """The next `count` children; raises MalformedValue at once if there cannot be so many."""
+        """Return the next `count` children; raise MalformedValue at once if there are fewer nodes."""
 
     def segment(self) -> memoryview:
-        """The next segment, a view of the body."""
+        """Return the next segment, a view of the body."""
 
     def decoded(self, size_bytes: int) -> memoryview:
-        """The array memory that the next segment, a chunk, stands for."""
+        """Decode the next segment, a chunk, into array memory of `size_bytes`."""
 
 
 class ValueType(Protocol):
-    """One library's objects. `read` may raise anything for hostile nodes: it arrives as MalformedValue."""
+    """The handler of one library's objects.
+
+    `read` may raise anything for malicious nodes: the caller raises it as MalformedValue.
+    """
 
     def describe(self, obj: Any) -> str:
-        """`Summary.detail`: shape, dtype, number of items, never a content value."""
+        """Return `Summary.detail`: shape, dtype, number of items, never content."""
 
     def elements(self, obj: Any) -> int | None:
-        """How much data it is, in numbers: the items of an array, the cells of a table, the characters of a
-        text. 0 for what holds none itself: its parts are counted. None where there is no such number.
+        """Return how many numbers an object holds: items, cells, or characters of a text.
+
+        0 for a container whose parts are counted. None if there is no such number.
         """
 
     def write(self, obj: Any, writer: Writer) -> None:
-        """Write `obj`; raises `writer.unsupported(…)` for what cannot travel exactly."""
+        """Write `obj`; raise `writer.unsupported(…)` for an object that cannot be restored exactly."""
 
     def read(self, node: Node, reader: Reader) -> object:
-        """The object that `write` wrote. The node's kind is one that the registry gives to this type."""
+        """Return the object that `write` wrote. The registry assigns this kind of node to this type."""

@@ -1,10 +1,10 @@
-"""The layout of an encoded value, around its header.
+"""The layout of an encoded value.
 
-    magic "DLV1" | u32-le header size | header | zeros | segment 0 | zeros | segment 1 | …
+   magic "DLV1" | u32-le header size | header | zeros | segment 0 | zeros | segment 1 | …
 
 Every segment starts at a multiple of 64 bytes from the body's start: arrays in a page-aligned body are
-aligned for vector instructions. The header holds the segments' sizes; where they start follows from that.
-Overlap, gaps and trailing bytes cannot be expressed.
+aligned for vector instructions. The header holds the sizes of the segments, from which their starts follow.
+So overlap, gaps and trailing bytes cannot be expressed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from duetlink.errors import LimitExceeded, MalformedValue
 
 MAGIC = b"DLV1"
 ALIGNMENT = 64
-# The parser takes up to some 16 bytes for each byte of a hostile header.
+# The parser allocates up to about 16 bytes for each byte of a malicious header.
 MAX_HEADER_BYTES = 64 << 20
 MAX_SEGMENTS_PER_NODE = 3
 _PREFIX = struct.Struct("<4sI")
 
 
 def padding(size_bytes: int) -> int:
-    """Zeros up to the next multiple of 64."""
+    """Return the number of zeros up to the next multiple of 64."""
     return -size_bytes % ALIGNMENT
 
 
 def prefix(nodes: Sequence[bytes], segment_sizes: Sequence[int]) -> bytes:
-    """Everything before the first segment's padding; raises OverflowError."""
+    """Return everything before the first segment's padding; raise OverflowError if the header is too
+    large."""
     header = Header(nodes=nodes, segment_sizes=segment_sizes).SerializeToString()
     if len(header) > MAX_HEADER_BYTES:
         raise OverflowError(f"a header of {len(header):,} bytes")
@@ -39,7 +40,7 @@ def prefix(nodes: Sequence[bytes], segment_sizes: Sequence[int]) -> bytes:
 
 
 def size_bytes(prefix_size: int, segment_sizes: Iterable[int]) -> int:
-    """Of the whole body; the last segment is not padded."""
+    """Return the size of the whole body; the last segment is not padded."""
     end = prefix_size
     for size in segment_sizes:
         end += padding(end) + size
@@ -47,7 +48,7 @@ def size_bytes(prefix_size: int, segment_sizes: Iterable[int]) -> int:
 
 
 def starts(prefix_size: int, segment_sizes: Iterable[int]) -> list[int]:
-    """Where each segment begins, in bytes from the body's start."""
+    """Return the start of each segment, in bytes from the body's start."""
     found = []
     end = prefix_size
     for size in segment_sizes:
@@ -57,7 +58,7 @@ def starts(prefix_size: int, segment_sizes: Iterable[int]) -> list[int]:
 
 
 def gather(head: bytes, segments: Iterable[Sequence[memoryview]]) -> tuple[memoryview, ...]:
-    """The pieces to send, in order. Each segment comes as the pieces that it consists of."""
+    """Return the pieces to send, in order. Each segment is given as a list of pieces."""
     pieces = [memoryview(head)]
     end = len(head)
     for segment in segments:
@@ -70,7 +71,7 @@ def gather(head: bytes, segments: Iterable[Sequence[memoryview]]) -> tuple[memor
 
 
 def split(body: memoryview, max_nodes: int) -> tuple[Header, list[memoryview]]:
-    """The header and the segments as views of `body`; raises MalformedValue or LimitExceeded."""
+    """Return the header and the segments as views of `body`; raise MalformedValue or LimitExceeded."""
     if len(body) < _PREFIX.size:
         raise MalformedValue(f"a value of {len(body)} bytes is cut short")
     magic, header_size = _PREFIX.unpack_from(body)

@@ -1,4 +1,4 @@
-"""Builtins, and the standard library's times, decimals and UUIDs. Exact types only: a subclass says more."""
+"""Builtins, and the standard library's times, decimals and UUIDs: exact types only, no subclasses."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from duetlink.data.values.schema_pb2 import OrderedDict as OrderedDictNode
 from duetlink.errors import MalformedValue
 
 INLINE_BYTES = 256
-NUMBER_BITS = 64  # of an integer that is one number to whoever reads of it
-MAX_INTEGER_BITS = 14_280  # 4,299 digits: longer ones Python itself neither writes nor reads in decimal
-# Python's hash of numbers and tuples is no secret: a peer can make n keys that collide, and they cost n².
+NUMBER_BITS = 64  # an integer counts as one number per 64 bits
+MAX_INTEGER_BITS = 14_280  # 4,299 digits: Python refuses to convert longer integers to or from decimal
+# Python's hash of numbers and tuples is not keyed: a peer can make n colliding keys, which cost n² steps.
 MAX_EQUAL_HASHES = 100
 _OF_PARTS = frozenset((list, tuple, dict, set, frozenset, OrderedDict, range, slice))
 _BITS = struct.Struct("<d")
@@ -63,7 +63,7 @@ class BuiltinsType:
             return -(-obj.bit_length() // NUMBER_BITS) or 1  # a long integer could hold anything
         if type(obj) is decimal.Decimal:
             return -(-len(obj.as_tuple().digits) // 19)  # digits of 64 bits
-        # a list of empty ones could tell anything by their types
+        # empty containers count: a list of them could encode anything by their types
         return 0 if type(obj) in _OF_PARTS and (type(obj) is slice or len(obj)) else 1
 
     def write(self, obj: Any, writer: Writer) -> None:
@@ -111,7 +111,7 @@ def _write_bytes(short: str, long: str, data: bytes | bytearray, writer: Writer)
 def _write_items(kind: str, obj: Any, writer: Writer) -> None:
     if kind in ("set", "frozenset"):
         _check_hashes(obj, writer)
-        obj = sorted(obj, key=_order)  # the order of a set tells how it came about
+        obj = sorted(obj, key=_order)  # the order of a set reveals how it was made
     writer.node(**{kind: len(obj)})
     ordered = kind in ("list", "tuple")
     for index, item in enumerate(obj):
@@ -119,7 +119,7 @@ def _write_items(kind: str, obj: Any, writer: Writer) -> None:
 
 
 def _order(item: object) -> tuple[str, Any]:
-    """Sorts the items of a set, of whatever types, alike for sets that are equal."""
+    """Return a sort key for items of a set of any types, so that equal sets are written alike."""
     if type(item) in (frozenset, tuple):
         parts = [_order(part) for part in item]  # type: ignore[attr-defined]  # both have parts
         return type(item).__name__, sorted(parts) if type(item) is frozenset else parts
@@ -134,7 +134,7 @@ def _write_pairs(obj: Any, writer: Writer) -> None:
 
 
 def _step(key: object) -> str:
-    """How a message shows the way through a dict; short, and without calling a stranger's __repr__."""
+    """Return the text of a key in an object's path; short, and without calling a foreign __repr__."""
     text = repr(key) if type(key) in (str, int, float, bool, bytes, type(None)) else f"<{type(key).__name__}>"
     return f"[{text}]" if len(text) <= 60 else f"[{text[:57]}…]"
 
@@ -230,7 +230,7 @@ def _most_equal_hashes(keys: Iterable[object]) -> int:
 
 
 def _check_hashes(obj: Any, writer: Writer) -> None:
-    """What the receiver will not take is refused here, in words for the sender."""
+    """Refuse a set or dict that the receiver would refuse, with advice for the sender."""
     if len(obj) > MAX_EQUAL_HASHES and (worst := _most_equal_hashes(obj)) > MAX_EQUAL_HASHES:
         raise writer.unsupported(obj, f"{worst:,} of its keys have the same hash; send a list of pairs")
 

@@ -1,10 +1,10 @@
-"""Whether two encoded values are the same, but for how their floating point numbers are rounded.
+"""Compare two encoded values, ignoring differences in the rounding of floating point numbers.
 
-Theory. One program does not round alike in two processes: a sum depends on how many threads share it. So
+Theory. One program rounds differently in two processes: a sum depends on how many threads share it. So
 floating point numbers agree within a tolerance, which is relative to the largest number of their array, since
-what cancels out near zero has the error of what it came from. All else must be the same to the bit: types,
-shapes, whole numbers, texts, where something is missing. Memory order, whether an
-array may be written to and whether a tensor gathers gradients are no part of a value here.
+a result near zero, after cancellation, has the error of its operands. Everything else must be identical:
+types, shapes, integers, texts, missing items. Memory order, whether an array is writable and whether a tensor
+requires gradients are ignored here.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 
-# Of the largest number of an array, by the bytes of its items: far above what rounding adds up to in a sum,
-# and far below what a step does that is left out. And what counts as zero, where all of it cancels out.
+# Relative tolerance, by the bytes of an item: far above the rounding error of a sum, and far below the effect
+# of a missing step. The absolute tolerance covers sums that cancel out.
 _RELATIVE = {1: 0.3, 2: 2e-2, 4: 1e-3}
 _RELATIVE_OTHERS = 1e-6
 _ABSOLUTE = {1: 1e-2, 2: 1e-3, 4: 1e-5}
 _ABSOLUTE_OTHERS = 1e-9
 
-_SEGMENTS = {"string_array": 3}  # how many a node has; other arrays, and what is long, have one
+_SEGMENTS = {"string_array": 3}  # segments per node; other arrays and long texts have one
 _WITH_MEMORY = frozenset(
     ("array", "string_array", "tensor", "arrow", "polars", "long_text", "long_octets", "long_mutable_octets")
 )
-_LONGEST = 80  # characters of a value that is shown
+_LONGEST = 80  # characters of a value in a message
 
 
 def difference(one: memoryview, other: memoryview) -> Pair | None:
-    """What is different, as it is in the one and in the other, each in a line; None: they agree.
+    """Return the first difference as one line for each value; None if they agree.
 
     Raises:
         MalformedValue, LimitExceeded: these are no encoded values.
@@ -56,7 +56,7 @@ def difference(one: memoryview, other: memoryview) -> Pair | None:
 
 def _difference(one: memoryview, other: memoryview) -> Pair | None:
     parts, others = list(_parts(one)), list(_parts(other))
-    # how much memory a part has is known of our own
+    # the number of segments is known only for our own value types
     if len(parts) == len(others) and not any(_kind(node) == FOREIGN for node, _ in parts):
         for part, its_other in zip(parts, others, strict=True):
             if part == its_other:
@@ -72,7 +72,7 @@ def _difference(one: memoryview, other: memoryview) -> Pair | None:
 
 
 _Part = tuple[bytes, list[memoryview]]  # a node and its memory
-_AS_A_WHOLE: Pair = ("", "")  # nothing smaller is worth to be shown
+_AS_A_WHOLE: Pair = ("", "")  # show the two values as a whole
 
 
 def _parts(encoded: memoryview) -> Iterator[_Part]:
@@ -89,7 +89,7 @@ def _kind(node: bytes) -> str:
 
 
 def _within(one: _Part, other: _Part) -> Pair | None:
-    """What differs in two parts that are not the same bytes."""
+    """Compare two parts that are not the same bytes."""
     kind = _kind(one[0])
     compare = _COMPARE.get(kind)
     if compare is None or _kind(other[0]) != kind:
@@ -106,7 +106,7 @@ def _read(part: _Part) -> Any:
 
 
 def _numbers(one: Any, other: Any) -> Pair | None:
-    """Of Python, and NumPy's scalars."""
+    """Compare two Python numbers or NumPy scalars."""
     import numpy as np
 
     return _arrays(np.asarray(one), np.asarray(other))
@@ -115,7 +115,7 @@ def _numbers(one: Any, other: Any) -> Pair | None:
 def _arrays(
     one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], float_bytes: int | None = None
 ) -> Pair | None:
-    """`float_bytes`: how wide a number was before it was made one that NumPy knows."""
+    """Compare two arrays. `float_bytes` is the width of a float before it was widened for NumPy."""
     if one.dtype != other.dtype or one.shape != other.shape:
         return f"{one.dtype} {one.shape}", f"{other.dtype} {other.shape}"
     if one.dtype.names is not None:
@@ -137,14 +137,14 @@ def _first(found: Iterable[Pair | None]) -> Pair | None:
 
 
 def _apart(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], float_bytes: int) -> np.ndarray[Any, Any]:
-    """Which items are different."""
+    """Return a mask of the items that differ."""
     import numpy as np
 
     same = one == other
     if one.dtype.kind in "mM":
         same |= np.isnat(one) & np.isnat(other)
     if one.dtype.kind == "f":
-        if one.dtype.itemsize < 8:  # within which the sum of two numbers is none
+        if one.dtype.itemsize < 8:  # so that a difference does not overflow
             one, other = one.astype(np.float64), other.astype(np.float64)
         same |= np.isnan(one) & np.isnan(other)
         finite = np.isfinite(one) & np.isfinite(other)
@@ -170,7 +170,7 @@ def _tensors(one: Any, other: Any) -> Pair | None:
 
 
 def _streams(one: Any, other: Any) -> Pair | None:
-    """Of Arrow and Polars."""
+    """Compare two objects of Arrow or Polars."""
     import pyarrow as pa
 
     if isinstance(one, pa.Schema) or isinstance(other, pa.Schema):
@@ -246,7 +246,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Pair | None]] = {
 
 
 def _shown(obj: Any) -> str:
-    """An object in a line."""
+    """Return an object in one line."""
     text = reprlib.repr(obj) if type(obj).__module__ == "builtins" else repr(obj)
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

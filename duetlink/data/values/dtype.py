@@ -1,4 +1,7 @@
-"""numpy.dtype <-> message tree. No text of a peer is parsed: kinds, sizes and units come from tables here."""
+"""Convert numpy.dtype to a tree of messages and back.
+
+No text from a peer is parsed: kinds, sizes and units come from tables here.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from duetlink.data.values.schema_pb2 import DType, Field
 from duetlink.errors import MalformedValue
 
 MAX_DEPTH = 16
-MAX_FIELDS = 65_536  # of one dtype, at all levels
+MAX_FIELDS = 65_536  # fields of one dtype, at all levels
 MAX_DIMENSIONS = 64  # numpy's own limit
 MAX_ITEM_BYTES = 2**31  # numpy's own limit is a C int
 _LETTERS = {
@@ -43,11 +46,11 @@ _MANTISSA_BITS = int(np.finfo(np.longdouble).nmant)
 
 
 class DTypeRefused(Exception):
-    """This dtype cannot travel; the argument is the remedy."""
+    """The dtype cannot be sent; the argument tells the user what to do instead."""
 
 
 def to_wire(dtype: np.dtype[Any], depth: int = 0) -> DType:
-    """Raises DTypeRefused."""
+    """Return the message of a dtype; raise DTypeRefused if it cannot be sent."""
     if depth > MAX_DEPTH:
         raise DTypeRefused(f"its dtype is nested deeper than {MAX_DEPTH} levels; flatten it")
     if dtype.subdtype is not None:
@@ -93,14 +96,14 @@ def _is_big(dtype: np.dtype[Any]) -> bool:
 
 
 def from_wire(message: DType) -> tuple[np.dtype[Any], int]:
-    """The dtype, and how many bytes and fields are looked at when one item of it is, see `reach.check`.
+    """Return the dtype, and the bytes and fields that reading one item visits (see `reach.check`).
 
     NumPy adds offsets and sizes as C integers, which wrap around, and then reads past the end of an item. So
-    all of them are checked here first, at every level, as integers of Python.
+    all of them are checked here first, at every level, as Python integers.
 
     Raises:
-        MalformedValue: it is no dtype, or a field of it lies outside of its item.
-        Exception: what else numpy refuses.
+        MalformedValue: the message is no dtype, or a field of it lies outside of its item.
+        Exception: anything that numpy refuses.
     """
     left = _Left(MAX_FIELDS)
     return _from_wire(message, 0, left)
@@ -108,7 +111,7 @@ def from_wire(message: DType) -> tuple[np.dtype[Any], int]:
 
 @dataclass(slots=True)
 class _Left:
-    """Fields that a dtype may still have, at all levels."""
+    """The number of fields that a dtype may still have, at all levels."""
 
     fields: int
 
@@ -153,13 +156,13 @@ def _struct(message: DType, depth: int, left: _Left) -> tuple[np.dtype[Any], int
 
 
 def check_field(offset: int, size_bytes: int, item_bytes: int) -> None:
-    """Raises MalformedValue for a field that is not within its item."""
+    """Raise MalformedValue for a field that is not within its item."""
     if item_bytes >= MAX_ITEM_BYTES or offset + size_bytes > item_bytes:
         raise MalformedValue(f"a field at {offset:,} of {size_bytes:,} bytes in an item of {item_bytes:,}")
 
 
 def check_subarray(shape: Sequence[int], base_bytes: int) -> None:
-    """Raises MalformedValue for a subarray that has more items or bytes than a dtype can."""
+    """Raise MalformedValue for a subarray that has more items or bytes than a dtype can."""
     visited = 1
     for length in shape:
         visited *= max(1, length)

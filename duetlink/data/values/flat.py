@@ -1,9 +1,9 @@
-"""Which values are *flat*: rebuilt by our own reader, as views of memory whose size was checked.
+"""Recognise *flat* values, which our own reader rebuilds as views of memory whose size was checked.
 
-Such a value is made of Python's builtins, read one by one, and of arrays that are one stretch of memory with
-items of one kind that may have any bits: no offsets, no indices, no text that has to be valid. To decode and
-use one cannot reach other memory, whatever the bytes. All others are read by a library that a hostile body
-may end.
+A flat value consists of Python's builtins, which are read one by one, and of arrays that are one piece of
+memory with items of one type for which any bits are valid: no offsets, no indices, no text that must be
+valid. So decoding and using it cannot reach other memory, whatever the bytes. All others are read by a
+library that a malicious body may crash.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _ITEMS = frozenset(
         *(DType.DATETIME, DType.TIMEDELTA, DType.OCTETS),
     )
 )
-# what a library's objects are made with
+# the libraries that are needed to make a library's objects
 _NEEDS = {"pandas": ("pandas", "pyarrow"), "polars": ("polars", "pyarrow")}
 
 
 class NotFlat(Exception):
-    """A value that is not flat; it was not decoded."""
+    """The value is not flat; it was not decoded."""
 
 
 def is_flat(node: Node, kind: str) -> bool:
-    """Whether a node, without those below it, is of a flat value."""
+    """Return True if a node, without those below it, belongs to a flat value."""
     if kind == "array":
         return node.array.dtype.kind in _ITEMS
     if kind == "scalar":
@@ -45,8 +45,11 @@ def is_flat(node: Node, kind: str) -> bool:
 
 
 def libraries(body: memoryview) -> frozenset[str]:
-    """The libraries that a value needs to be decoded, beside value types of other packages. Raises
-    MalformedValue, LimitExceeded, and MissingLibrary where such a value type is not here.
+    """Return the libraries that decoding a value needs, except value types of other packages.
+
+    Raises:
+        MalformedValue, LimitExceeded: the body is malformed or too large.
+        MissingLibrary: a value type of another package is not installed here.
     """
     found: set[str] = set()
     header, _ = layout.split(body, MAX_NODES)
@@ -57,7 +60,7 @@ def libraries(body: memoryview) -> frozenset[str]:
             raise MalformedValue("a part of the value cannot be parsed") from error
         if (kind := node.WhichOneof("kind")) is not None:
             library = library_of_node(node, kind)
-            if kind == FOREIGN:  # every room has what this process has
+            if kind == FOREIGN:  # every room (child process) has the same packages as this process
                 continue
             found.update(_NEEDS.get(library, (library,)))
     return frozenset(found - {"builtins"})

@@ -1,7 +1,7 @@
-"""Arrays that may change a little on their way, because their sender said so.
+"""Lossy marks: encode arrays that the sender allows to change a little.
 
-What is not marked travels bit for bit. What is marked is encoded before it is fingerprinted: the value that
-leaves is the lossy one, and it says so.
+Unmarked objects travel bit for bit. Marked ones are encoded before they are fingerprinted: the lossy value is
+what is sent and verified, and its description says so.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ MIN_ITEMS = 64  # smaller arrays, scales and counters mostly, stay exact
 
 
 class Lossy(Protocol):
-    """How the floating point arrays of one object are encoded."""
+    """The encoding of the floating point arrays of one marked object."""
 
-    words: str  # for a person: by what, and how far off at most
+    words: str  # for the user: the codec and its bound
     bound: Bound
 
     def encode(self, array: Array, element: Element, path: str) -> bytes | None:
-        """A chunk; None where this array stays exact. `path` is how a user gets to it from the object."""
+        """Return a chunk, or None if this array stays exact. `path` leads from the object to the array."""
 
     def undo(self) -> None:
-        """What was encoded did not arrive."""
+        """Restore the memory after a failed delivery."""
 
 
 class LossyCodec:
-    """Each array by itself, by a codec of `duetlink.codecs` that states its bound."""
+    """Encodes each array by itself, with a codec of `duetlink.codecs` that states its bound."""
 
     def __init__(self, codec: Codec, level: int | None = None) -> None:
         self._codec = codec
@@ -49,11 +49,11 @@ class LossyCodec:
         return chunk.encode(array, self._codec, self._level, element)
 
     def undo(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing: a codec has no memory."""
 
 
 class LossyGradient:
-    """By a compressor, which remembers for each tensor what it has left out: see codecs.gradients."""
+    """Encodes with a compressor, which remembers what it left out of each tensor (codecs.gradients)."""
 
     def __init__(self, compressor: GradientCompressor, name: str) -> None:
         self._compressor = compressor
@@ -72,14 +72,14 @@ class LossyGradient:
         return data
 
     def undo(self) -> None:
-        """The next gradient brings what this one was to bring."""
+        """Restore the compressor, so that the next gradient contains what this one did not deliver."""
         for name, before in self._before.items():
             self._compressor.restore(name, before)
 
 
 @contextmanager
 def undone_where_it_fails(mark: Lossy | None) -> Iterator[None]:
-    """What is encoded within, and delivered, by `mark`."""
+    """Undo the mark's encoding if the block, which encodes and delivers, raises."""
     try:
         yield
     except BaseException:
@@ -89,11 +89,11 @@ def undone_where_it_fails(mark: Lossy | None) -> Iterator[None]:
 
 
 def lossy(mark: str | GradientCompressor, name: str) -> Lossy:
-    """What a sender's mark on the object `name` means: a lossy codec's name, or a gradient compressor.
+    """Return the encoding for a sender's mark on the object `name`: a codec's name, or a gradient compressor.
 
     Raises:
         UnknownCodec: there is no such codec.
-        SettingError: it is not lossy, or no mark at all.
+        SettingError: the codec is not lossy, or `mark` has another type.
     """
     if isinstance(mark, GradientCompressor):
         return LossyGradient(mark, name)

@@ -17,8 +17,8 @@ from duetlink.data.values.numpy_shown import shown
 from duetlink.data.values.schema_pb2 import Array, Node, ObjectArray, Scalar, StringArray
 from duetlink.errors import MalformedValue
 
-_MOST_OBJECTS = 100_000  # items that take about a second to write and to read
-_MOST_DIMENSIONS = 32  # which every version of NumPy has
+_MOST_OBJECTS = 100_000  # so many items take about a second to write and to read
+_MOST_DIMENSIONS = 32  # the limit in every version of NumPy
 _REMEDIES = {
     np.ma.MaskedArray: "send its .data and its .mask, or .filled(…)",
     np.matrix: "send np.asarray(…) of it",
@@ -36,12 +36,14 @@ class NumpyType:
     def elements(self, obj: Any) -> int | None:
         if not isinstance(obj, (np.ndarray, np.generic)):
             return 1
-        each = {"S": 1, "U": 4, "V": 8}.get(obj.dtype.kind)  # characters; of a record, as of so many numbers
+        each = {"S": 1, "U": 4, "V": 8}.get(
+            obj.dtype.kind
+        )  # characters; a record counts as numbers of 8 bytes
         if obj.dtype.kind in "OT":
             return None
         items = int(obj.size) or max(
             1, sum(1 for count in obj.shape if count)
-        )  # none: its shape is something
+        )  # an empty array still has a shape
         return items * (1 if each is None else max(1, -(-obj.dtype.itemsize // each)))
 
     def write(self, obj: Any, writer: Writer) -> None:
@@ -84,7 +86,7 @@ class NumpyType:
 
 
 def write_array(array: np.ndarray[Any, Any], writer: Writer, *, keep_read_only: bool = True) -> None:
-    """Write exactly an ndarray; raises UnsupportedValue for dtypes that hold Python objects."""
+    """Write exactly an ndarray; raise UnsupportedValue for dtypes that hold Python objects."""
     read_only = keep_read_only and not array.flags.writeable
     if isinstance(array.dtype, np.dtypes.StringDType):
         _write_strings(array, writer, read_only)
@@ -114,7 +116,7 @@ def write_array(array: np.ndarray[Any, Any], writer: Writer, *, keep_read_only: 
 
 
 def _kind(array: np.ndarray[Any, Any], fortran: bool) -> tuple[str, int]:
-    """What a codec may know of the memory: its element's name, and the bytes of a row as it lies there."""
+    """Return the name of the element for codecs, and the bytes of a row in memory order."""
     outermost = array.shape[-1 if fortran else 0] if array.ndim else 1
     row_bytes = array.nbytes // outermost if array.nbytes else 0
     name = "int64" if array.dtype.kind in "mM" else array.dtype.name
@@ -123,8 +125,9 @@ def _kind(array: np.ndarray[Any, Any], fortran: bool) -> tuple[str, int]:
 
 
 def memory(array: np.ndarray[Any, Any], plain_nan: bool = False) -> memoryview:
-    """The array's bytes in C order, or Fortran order if it is in that; a copy only if it is in neither, or
-    if its memory holds what it does not show.
+    """Return the array's bytes in C order, or in Fortran order if it is in that.
+
+    Copies only if it is in neither order, or if its memory holds bytes that it does not show.
     """
     if array.nbytes == 0:
         return memoryview(b"")
@@ -164,7 +167,7 @@ def _read_array(node: Array, reader: Reader) -> np.ndarray[Any, Any]:
 
 
 def _check_text(array: np.ndarray[Any, Any]) -> None:
-    """Refuse fixed text that is not Unicode: to look at one such item fails within CPython."""
+    """Refuse fixed text with invalid code points: reading such an item crashes CPython."""
     dtype = array.dtype
     if dtype.names is not None:
         for name in dtype.names:
@@ -178,7 +181,7 @@ def _check_text(array: np.ndarray[Any, Any]) -> None:
             raise MalformedValue("an array's text has characters that do not exist")
 
 
-# -- StringDType: text of any length, in an arena of NumPy's own: it is joined and copied -------------------
+# -- StringDType: text of any length, in an arena inside NumPy, which is joined and copied ------------------
 
 
 def _write_strings(array: np.ndarray[Any, Any], writer: Writer, read_only: bool) -> None:
@@ -231,7 +234,7 @@ def _strings(
         yield options["na_object"] if gone else joined[start:end].decode("utf-8")
 
 
-# -- Python objects: as many as a list of them may well have ------------------------------------------------
+# -- arrays of Python objects, which travel as a list -------------------------------------------------------
 
 
 def _write_objects(array: np.ndarray[Any, Any], writer: Writer) -> None:

@@ -1,7 +1,7 @@
-"""The memory of NumPy arrays without what no item shows.
+"""Copy NumPy arrays without the memory that no item shows.
 
-Between the fields of a record there may be gaps: `records[["id"]]` is a view of all fields. A long double
-fills 10 of its 16 bytes. Any byte but 0 is True, and a NaN has 51 bits and a sign that nobody prints.
+Records may have gaps between their fields: `records[["id"]]` is a view of all fields. A long double uses 10
+of its 16 bytes. Any byte except 0 is True, and a NaN has 51 bits and a sign that are not printed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 Octets = np.ndarray[Any, np.dtype[np.uint8]]
 Marks = np.ndarray[Any, np.dtype[np.bool_]]
 
-_AT_ONCE = 1 << 15  # items, which stay in the cache of a CPU
+_AT_ONCE = 1 << 15  # items processed together, which stay in the cache of a CPU
 _LONG_DOUBLE_BYTES = 10 if np.finfo(np.longdouble).nmant == 63 else np.dtype(np.longdouble).itemsize
 
 
 def shown(items: np.ndarray[Any, Any], *, plain_nan: bool = False) -> np.ndarray[Any, Any]:
-    """The items of a contiguous array of one dimension: itself where nothing is hidden, else a copy.
+    """Return the items of a contiguous array of one dimension: itself if it hides nothing, else a copy.
 
-    Gaps are zeros, each bool is 0 or 1; with `plain_nan`, all NaNs have the same bits.
+    Gaps become zeros, each bool 0 or 1; with `plain_nan`, all NaNs have the same bits.
     """
     gaps = _gaps(items.dtype)
     has_odd_gaps = gaps is not None and _octets(items)[:, gaps].any()
@@ -40,7 +40,7 @@ def shown(items: np.ndarray[Any, Any], *, plain_nan: bool = False) -> np.ndarray
 
 
 def blanked(items: np.ndarray[Any, Any], missing: Marks) -> np.ndarray[Any, Any]:
-    """Zeros where items are missing; `items` itself if there are only zeros already."""
+    """Set missing items to zero; return `items` itself if they are zero already."""
     bits = items.view(f"u{items.dtype.itemsize}")
     if not missing.any():
         return items
@@ -51,9 +51,9 @@ def blanked(items: np.ndarray[Any, Any], missing: Marks) -> np.ndarray[Any, Any]
 
 
 def used(numbers: np.ndarray[Any, Any], count: int, missing: Marks | None = None) -> np.ndarray[Any, Any]:
-    """Which of `count` places the numbers point at, in the order in which they do so first; -1 is no place.
+    """Return the indices below `count` that occur among the numbers, in the order of first occurrence.
 
-    Where each place is found early, the other numbers are not looked at.
+    -1 is no index. Stops early once every index was found.
     """
     found, known = [np.zeros(0, np.intp)], np.zeros(count + 1, np.bool_)
     step = max(_AT_ONCE, count)
@@ -76,7 +76,7 @@ def _octets(items: np.ndarray[Any, Any]) -> Octets:
 
 
 def _gaps(dtype: np.dtype[Any]) -> Marks | None:
-    """Which bytes of an item belong to no number; None if all do."""
+    """Return a mask of the bytes of an item that belong to no number; None if all do."""
     if dtype.names is None and dtype.char not in "gG":
         return None
     gaps = _uses(dtype) == 0
@@ -84,7 +84,7 @@ def _gaps(dtype: np.dtype[Any]) -> Marks | None:
 
 
 def _uses(dtype: np.dtype[Any]) -> Octets:
-    """Of each byte of an item, whether none, one or more numbers use it (0, 1, 2)."""
+    """Return, for each byte of an item, the count of numbers that use it, at most 2."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.tile(_uses(base), math.prod(shape))
@@ -102,7 +102,7 @@ def _uses(dtype: np.dtype[Any]) -> Octets:
 
 
 def _leaves(items: np.ndarray[Any, Any], plain_nan: bool) -> Iterator[np.ndarray[Any, Any]]:
-    """The bools and floats that may have more than one form, as views."""
+    """Yield views of the bools and floats, which may have several representations."""
     dtype = items.dtype
     if dtype.names is not None:
         if not (_uses(dtype) > 1).any():  # where fields overlap, another one shows the bits

@@ -1,4 +1,4 @@
-"""pandas frames, series, indexes and scalars: an index, and columns from pandas_array.py."""
+"""pandas frames, series, indexes and scalars: an index, and columns by `pandas_array.py`."""
 
 from __future__ import annotations
 
@@ -109,12 +109,15 @@ def _labels(index: Any) -> int:
 
 
 def _bounds(index: Any) -> int:
-    """Numbers of a range that rows by themselves do not have."""
+    """Return how many bounds of a range differ from those of plain row numbers."""
     return int(index.start != 0) + int(index.step != 1)
 
 
 def _further_names(*several: Iterable[Any]) -> int:
-    """What is in names that are tuples, which could hold all rows. Other names are not counted."""
+    """Return the number of items in names that are tuples, which could hold all rows.
+
+    Other names are not counted.
+    """
     return sum(_in_tuples(name) for names in several for name in names)
 
 
@@ -125,7 +128,7 @@ def _in_tuples(name: Any) -> int:
 
 
 def _further_categories(dtypes: Iterable[Any], rows: int) -> int:
-    """All categories travel, whether a row has them or not."""
+    """Return the number of categories beyond the rows: all are sent, used or not."""
     kinds = [dtype for dtype in dtypes if isinstance(dtype, pd.CategoricalDtype)]
     return sum(max(0, len(kind.categories) - rows) for kind in kinds)
 
@@ -169,7 +172,7 @@ def _write_index(obj: Any, writer: Writer) -> None:
 
 
 def _without_unused_labels(index: pd.MultiIndex) -> pd.MultiIndex:
-    """A selection of rows keeps the labels of all others in its levels."""
+    """Drop unused labels: a selection of rows keeps the labels of all other rows in its levels."""
     for level, codes in zip(index.levels, index.codes, strict=True):
         if len(used(np.asarray(codes), len(level))) < len(level):
             return index.remove_unused_levels()
@@ -177,7 +180,7 @@ def _without_unused_labels(index: pd.MultiIndex) -> pd.MultiIndex:
 
 
 def _frequency(index: Any) -> str:
-    """The frequency's name, empty where it has none or the name does not say all (custom holidays)."""
+    """Return the frequency's name; empty if there is none or the name is not exact (custom holidays)."""
     offset = getattr(index, "freq", None)
     if offset is None or isinstance(index, pd.PeriodIndex):
         return ""
@@ -240,7 +243,7 @@ def _column(reader: Reader, rows: Any) -> Any:
         raise MalformedValue(f"a {type(array).__name__} came in place of a column")
     if len(array) != len(rows):
         raise MalformedValue(f"a column of {len(array):,} values came for {len(rows):,} rows")
-    # the dtype is given: pandas 3 would make text of objects
+    # the dtype is passed, since pandas 3 would turn objects into text
     return pd.Series(array, index=rows, dtype=array.dtype, copy=False)
 
 

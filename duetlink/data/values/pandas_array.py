@@ -1,7 +1,7 @@
-"""One column of pandas <-> nodes. NumPy memory travels as it lies; text and Arrow as their own buffers.
+"""One column of pandas as nodes. NumPy memory is sent unchanged; text and Arrow as their own buffers.
 
 pandas's own Arrow metadata is not used: it is JSON that is parsed for dtypes and, for column labels, by
-`ast.literal_eval`, and it is not exact. Here every dtype has its node, and what builds it is in this file.
+`ast.literal_eval`, and it is not exact. Here every dtype has its node, and this file has the code for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OBJECTS_LIMIT = 100_000
 
 
 def write_column(array: Any, writer: Writer) -> None:
-    """Write a pandas array (`series.array`, `index.array`); raises UnsupportedValue."""
+    """Write a pandas array (`series.array`, `index.array`); raise UnsupportedValue."""
     dtype = array.dtype
     if isinstance(dtype, np.dtype) or type(array) is pd.arrays.NumpyExtensionArray:
         _write_numpy(array, writer)
@@ -67,7 +67,7 @@ def write_column(array: Any, writer: Writer) -> None:
         raise writer.unsupported(array, "it is sparse; send .sparse.to_dense()")
     elif hasattr(array, "_data") and hasattr(array, "_mask") and array._data.dtype.name in _MASKED:
         writer.node(masked=wire.Empty())
-        # what was there before it was missing is there still
+        # the values of missing items are still in memory
         write_array(blanked(array._data, array._mask), writer, keep_read_only=False)
         write_array(array._mask, writer, keep_read_only=False)
     else:
@@ -75,7 +75,7 @@ def write_column(array: Any, writer: Writer) -> None:
 
 
 def _write_numpy(array: Any, writer: Writer) -> None:
-    # arrays of pandas are read-only under copy-on-write; that is no property of the user's data
+    # pandas's copy-on-write makes arrays read-only; that is no property of the user's data
     values = np.asarray(array)
     if values.dtype != object:
         write_array(values, writer, keep_read_only=False)

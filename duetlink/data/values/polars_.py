@@ -1,4 +1,4 @@
-"""Polars frames and series: through their own Arrow buffers, field metadata (Enum, Categorical) included."""
+"""Polars frames and series: through their own Arrow buffers, with field metadata (Enum, Categorical)."""
 
 from __future__ import annotations
 
@@ -90,17 +90,18 @@ class PolarsType:
 
 
 def _stream(table: Any, writer: Writer) -> Any:
-    # categories are in the order in which Polars met them, under nulls as well
+    # the order of categories is the order in which Polars met them, also under nulls
     return write_stream(table.schema, table.to_batches(), plain_nan=writer.plain_nan, by_appearance=True)
 
 
 def _further_categories(dtype: Any, rows: int) -> int:
-    """All of an Enum travel, whether a row has them or not."""
+    """Return the number of Enum categories beyond the rows: all are sent, used or not."""
     return max(0, len(dtype.categories) - rows) if isinstance(dtype, pl.Enum) else 0
 
 
 def _check(column: pl.Series, writer: Writer) -> None:
-    """Refuse what Arrow cannot carry: 128-bit integers, and objects, whose addresses it would carry."""
+    """Refuse types that Arrow cannot carry: 128-bit integers, and objects, of which it would carry
+    addresses."""
     dtypes: list[Any] = [column.dtype]
     while dtypes:
         dtype = dtypes.pop()

@@ -1,7 +1,7 @@
-"""How much work it is to go through an array once, of which its sender decides: bounded by its memory.
+"""Limit the work of visiting a peer's array once, in proportion to its memory.
 
-Items of 0 bytes, rows without columns and fields that overlap can make a short message an array that nobody
-can print or copy within a lifetime. Python integers are used: they do not overflow.
+Items of 0 bytes, rows without columns and fields that overlap can turn a short message into an array that
+would take a lifetime to print or copy. The arithmetic uses Python integers, which do not overflow.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 from duetlink.errors import MalformedValue
 
-# Rows without memory that an array or a table may have: 2^24 are gone through within a second.
+# Rows without memory that an array or a table may have: visiting 2^24 takes less than a second.
 FREE_ITEMS = 1 << 24
-_MOST_SHARE = 16  # how often each byte may be shown, by fields that overlap
+_MOST_SHARE = 16  # times that each byte may be shown, by fields that overlap
 
 
 def check(shape: Sequence[int], size_bytes: int, item_work: int = 1) -> None:
-    """Raises MalformedValue for an array of this shape and memory that shows far more than it holds.
+    """Raise MalformedValue for an array of this shape and memory that shows far more than it holds.
 
-    `item_work` is how many bytes and items are looked at when one item is.
+    `item_work` is the number of bytes and items that reading one item visits.
     """
     visited = item_work
     for length in shape:

@@ -1,4 +1,4 @@
-"""Rebuilding an object from hostile bytes: every count, depth and size is checked before anything is made."""
+"""Rebuild an object from untrusted bytes: counts, depth and sizes are checked before anything is made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_DECODED_BYTES = 1 << 30
 
 @dataclass(slots=True)
 class DecodeBudget:
-    """Memory that arrays may take beside the body that they come from."""
+    """The memory that decoded arrays may take in addition to the body."""
 
     left_bytes: int
 
@@ -95,7 +95,7 @@ class BodyReader:
                 f"an array of {size_bytes:,} bytes in {len(data):,}; {self._room.left_bytes:,} are allowed"
             )
         self._room.left_bytes -= size_bytes
-        from duetlink.data.codecs import chunk  # not before it is needed: it imports NumPy
+        from duetlink.data.codecs import chunk  # imported here, since it imports NumPy
 
         try:
             array, header = chunk.decode(data, size_bytes)
@@ -119,14 +119,18 @@ def decode(
     gradients: bool = True,
     only_flat: bool = False,
 ) -> object:
-    """The object in `body`. Its arrays are views of `body`, writable where `body` and the sender's array are.
+    """Return the object in `body`.
 
-    Those that came encoded are not: they take `room`, 1 GiB if none is given. A torch tensor, which cannot be
-    read-only, is copied out of a read-only body; with `gradients` false none requires them. Raises
-    MalformedValue, LimitExceeded or MissingLibrary, whatever the bytes; with `only_flat` NotFlat for a value
-    that is not (see `flat.py`), before a library has seen any of what is not flat.
+    Its arrays are views of `body`, writable if `body` and the sender's array are. Arrays that were sent
+    encoded are no views: they take memory from `room`, 1 GiB by default. A torch tensor, which cannot be
+    read-only, is copied out of a read-only body; with `gradients` false no tensor requires gradients.
+
+    Raises:
+        MalformedValue, LimitExceeded, MissingLibrary: the only errors, whatever the bytes.
+        NotFlat: with `only_flat`, for a value that is not flat (see `flat.py`), before a library has seen
+            that part.
     """
-    registered()  # by whatever comes, not by what it names
+    registered()  # load all value types now: the bytes must not decide what is loaded
     view = memoryview(body)
     if view.ndim != 1 or view.format != "B" or not view.c_contiguous:
         view = view.cast("B")
@@ -142,6 +146,6 @@ def decode(
     except RecursionError as error:
         raise LimitExceeded("the value is nested deeper than Python's stack allows") from error
     except Exception as error:
-        # Not a defect hidden: numpy, torch, pyarrow, pandas and polars each refuse nonsense in their own way.
+        # This hides no defect: numpy, torch, pyarrow, pandas and polars raise other errors for nonsense.
         raise MalformedValue(f"the value cannot be rebuilt: {type(error).__name__}: {error}") from error
     return obj

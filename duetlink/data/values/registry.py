@@ -1,8 +1,10 @@
-"""Which file handles which object, and which node. Both tables are fixed: a message names no module. Value
-types of other packages are found by their entry points, and loaded together, before the first value is read.
+"""Find the value type for an object or a node.
 
-A library is not imported to find out that an object is not its own: an object of a library can only exist
-when the library is in `sys.modules`, and the root of its type's `__module__` says which one.
+Both tables are fixed: a message names no module. Value types of other packages are found by their entry
+points, and loaded together, before the first value is read.
+
+No library is imported to find out that an object is not its own: an object of a library can only exist when
+the library is in `sys.modules`, and the root of its type's `__module__` names the library.
 """
 
 from __future__ import annotations
@@ -69,14 +71,18 @@ FOREIGN = "foreign"  # the kind of all nodes of other packages
 
 @functools.cache
 def registered() -> Mapping[str, ValueType]:
-    """The handlers of other packages, by the library whose objects they handle. Raises ExtensionFailed."""
-    # a root module of the standard library is nobody's to register
+    """Return the handlers of other packages, by the library whose objects they handle.
+
+    Raises:
+        ExtensionFailed: one of them cannot be loaded.
+    """
+    # root modules of the standard library cannot be registered
     found = extensions(VALUES, frozenset(_MODULES) | sys.stdlib_module_names)
     return {name: cast(ValueType, extension.load()) for name, extension in found.items()}
 
 
 def library_of(type_: type) -> str | None:
-    """The library whose handler may know this type, if it is loaded."""
+    """Return the library whose handler may know this type, if it is loaded."""
     root = str(type_.__module__).partition(".")[0]
     if root in _STANDARD:
         return "builtins"
@@ -86,7 +92,7 @@ def library_of(type_: type) -> str | None:
 
 
 def value_type(library: str) -> ValueType:
-    """The handler of a library; raises MissingLibrary."""
+    """Return the handler of a library; raise MissingLibrary if it cannot be imported."""
     if library not in _MODULES:
         return _foreign(library)
     if library not in _loaded:
@@ -102,12 +108,12 @@ def value_type(library: str) -> ValueType:
 
 
 def library_of_kind(kind: str) -> str:
-    """The library whose handler reads a node of this kind; kinds outside the tables are the builtins'."""
+    """Return the library whose handler reads a node of this kind; by default the builtins."""
     return _LIBRARY_OF_KIND.get(kind, "builtins")
 
 
 def library_of_node(node: Node, kind: str) -> str:
-    """The library whose handler reads a node. Raises MissingLibrary where no package here provides it."""
+    """Return the library whose handler reads a node; raise MissingLibrary if no package provides it."""
     if kind != FOREIGN:
         return library_of_kind(kind)
     _foreign(node.foreign.library)

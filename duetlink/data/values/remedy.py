@@ -1,4 +1,4 @@
-"""What to send in place of an object that cannot travel, for the kinds that people try."""
+"""Advice for objects that cannot be sent: what to send instead, for common kinds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections import deque
 _GENERAL = "send its data as builtins, arrays or frames, such as a dict of its fields"
 
 
-# of an object that has this method, the more special ones first
+# advice by the name of a method that the object has, the more special ones first
 _BY_METHOD = {
     "savefig": "send its picture: .savefig(file, format='png') into an io.BytesIO, then file.getvalue()",
     "to_wkb": "send .to_wkb(), a frame whose geometry is bytes",
@@ -25,7 +25,7 @@ _BY_METHOD = {
 
 
 def noun_of(obj: object) -> str:
-    """What it is, for a sentence: `function`, or the name of its type."""
+    """Return the noun for a message: `function`, or the name of the type."""
     if isinstance(obj, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
         return "function"
     type_ = type(obj)
@@ -33,7 +33,7 @@ def noun_of(obj: object) -> str:
 
 
 def remedy_of(obj: object) -> str:
-    """What to do about an object of a library that has no values here."""
+    """Return advice for an object of a library that has no value type here."""
     if isinstance(obj, io.IOBase):
         return "read it first, and send what .read() returns"
     if isinstance(obj, types.MethodType):

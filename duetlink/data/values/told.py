@@ -1,4 +1,4 @@
-"""What a peer's value is, from its own bytes: what the peer says of it is not needed."""
+"""Describe a peer's value from its own bytes, without relying on the peer's description."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from duetlink.data.values.reader import DecodeBudget, decode
 from duetlink.data.values.writer import summarise
 from duetlink.errors import DuetError
 
-_MOST_PARTS = 100  # so that it takes no longer than a millisecond
+_MOST_PARTS = 100  # keeps the time below a millisecond
 
 
 def told(body: memoryview | bytes) -> Summary | None:
-    """Kind and detail of a flat value (`flat.py`) of few parts. None for any other, which only its library
-    can tell, for one that is malformed, and where its library is not imported here by now.
+    """Return kind and detail of a flat value (`flat.py`) of few parts.
+
+    None for other values, which only their library can describe, for malformed ones, and if the library is
+    not imported here.
     """
     try:
         if any(library != "numpy" and library not in sys.modules for library in libraries(memoryview(body))):

@@ -1,4 +1,4 @@
-"""torch tensors: dense ones, as they lie in memory. Devices do not travel: everything arrives on the CPU."""
+"""Dense torch tensors, in their memory order. Devices are not sent: everything arrives on the CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES = (
 )
 # float8 and float4 come and go with torch's version
 _DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _NAMES if hasattr(torch, name)}
-# those with NaNs, and what they are made of
+# dtypes that have NaNs, and the dtype of their parts
 _FLOATS = {
     dtype: {
         torch.complex32: torch.float16,
@@ -44,7 +44,9 @@ class TorchType:
     def elements(self, obj: Any) -> int | None:
         if not isinstance(obj, torch.Tensor):
             return 1
-        return obj.numel() or max(1, sum(1 for count in obj.shape if count))  # none: its shape is something
+        return obj.numel() or max(
+            1, sum(1 for count in obj.shape if count)
+        )  # an empty tensor still has a shape
 
     def write(self, obj: Any, writer: Writer) -> None:
         remedy = _remedy(obj)
@@ -95,7 +97,7 @@ class TorchType:
 
 
 def _remedy(obj: Any) -> str:
-    """Why an object of torch cannot travel, as what to do; empty if it can."""
+    """Return advice for an object that cannot be sent; empty if it can."""
     if isinstance(obj, torch.nn.Module):
         return "code does not travel; send its .state_dict()"
     if isinstance(obj, torch.Size):
@@ -122,7 +124,8 @@ def _is_tensor(obj: Any) -> bool:
 
 
 def _order(tensor: torch.Tensor) -> list[int]:
-    """The order of dimensions in memory if the tensor is dense but permuted (channels_last), else empty."""
+    """Return the order of dimensions in memory if the tensor is dense but permuted (channels_last), else
+    empty."""
     if tensor.is_contiguous() or tensor.numel() == 0:
         return []
     strides = tensor.stride()
@@ -143,14 +146,15 @@ def _memory(tensor: torch.Tensor, order: list[int], plain_nan: bool) -> memoryvi
 
 
 def _shown(items: torch.Tensor, plain_nan: bool) -> torch.Tensor:
-    """Each bool as 0 or 1; with `plain_nan`, all NaNs with the same bits. A copy where some have others."""
+    """Return each bool as 0 or 1 and, with `plain_nan`, all NaNs with the same bits; copies only if
+    needed."""
     if items.dtype is torch.bool:
         octets = items.view(torch.uint8)
         return items if int(octets.max()) <= 1 else octets.clamp(max=1).view(torch.bool)
     if not plain_nan or items.dtype not in _FLOATS:
         return items
     parts = items.view(_FLOATS[items.dtype])
-    # of one byte torch knows no NaNs until they are converted
+    # torch finds NaNs of one-byte floats only after a conversion
     nan = parts.float().isnan() if parts.element_size() == 1 else parts.isnan()
     if not nan.any():
         return items

@@ -1,8 +1,7 @@
-"""Reading a decoded value as its user would: printed, copied, every column gone through.
+"""Use a decoded value as its user would: print it, copy it, read every column.
 
-A library may accept a hostile body and end the process only when the value is used. Whoever tries a value
-where that costs nothing, in a process of its own, has to use it there. What raises does no harm; what matters
-is whether the process is still there afterwards.
+A library may accept a malicious body and crash only when the value is used. A process that tests values must
+therefore use them. Exceptions do no harm; the question is whether the process survives.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import Any
 
 from duetlink.data.values.registry import registered
 
-# Python objects are made of so many items at either end of a column, and of so many parts of a container.
+# Python objects are made of this many items at either end of a column, and of this many parts of a container.
 SAMPLE_ITEMS = 1000
 _MOST_PARTS = 10_000
 
 
 def touch(value: object) -> None:
-    """Use a value that was decoded. Returns, whatever the libraries raise, or the process dies."""
+    """Use a decoded value. Returns, whatever the libraries raise, or the process dies."""
     pending, parts = [value], 0
     while pending and parts < _MOST_PARTS:
         part = pending.pop()
@@ -56,7 +55,7 @@ def _each(*uses: Callable[[], object]) -> None:
 
 
 def _ends(obj: Any) -> Iterable[Any]:
-    """The first and the last items of something that can be sliced."""
+    """Return the first and the last items of something that can be sliced."""
     length = len(obj)
     return (obj[:SAMPLE_ITEMS], obj[max(0, length - SAMPLE_ITEMS) :])
 
@@ -100,7 +99,7 @@ def _pandas(obj: Any) -> None:
 
 
 def _column(column: Any) -> None:
-    """An array or an index of pandas."""
+    """Use an array or an index of pandas."""
     import pandas as pd
 
     if isinstance(column, pd.RangeIndex):  # any length, without memory, as a range has

@@ -1,4 +1,4 @@
-"""Walking an object: nodes and segments in preorder; depth, cycles and the way to each part are tracked."""
+"""Walk an object and write nodes and segments in preorder, tracking depth, cycles and paths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def kind_of(obj: object) -> str:
-    """The name under which a user knows the type: `pandas.DataFrame`, `dict`."""
+    """Return the name under which a user knows the type: `pandas.DataFrame`, `dict`."""
     type_ = type(obj)
     library = library_of(type_)
     module = str(type_.__module__)
@@ -31,13 +31,13 @@ def kind_of(obj: object) -> str:
 
 
 class ObjectWriter:
-    """The `Writer` of one object. Without `gather`, sizes are recorded and no memory is looked at."""
+    """The `Writer` of one object. Without `gather`, sizes are recorded and no memory is read."""
 
     def __init__(self, *, gather: bool, lossy: Lossy | None = None, plain_nan: bool = False) -> None:
         self.plain_nan = plain_nan
         self._gather = gather
         self._lossy = lossy
-        self._is_lossy = False  # whether anything was changed
+        self._is_lossy = False  # True once an array was changed
         self._nodes: list[bytes] = []
         self._sizes: list[int] = []
         self._kinds: list[tuple[str, int]] = []  # element and row size of each segment
@@ -45,7 +45,7 @@ class ObjectWriter:
         self._path: list[str] = ["value"]
         self._open: set[int] = set()
         self._elements: int | None = 0
-        self._counting = True  # off within what has been counted as a whole
+        self._counting = True  # False within an object that was counted as a whole
 
     def node(self, **kind: Any) -> None:
         if len(self._nodes) >= MAX_NODES:
@@ -149,18 +149,18 @@ class ObjectWriter:
 
 
 def encode(obj: object, lossy: Lossy | None = None, *, plain_nan: bool = False) -> Encoded:
-    """`obj` as one byte string in pieces, without a copy of contiguous arrays; raises UnsupportedValue.
+    """Return `obj` as one byte string in pieces, without copying contiguous arrays; raise UnsupportedValue.
 
-    What cannot be seen of `obj` is not in it: what is under nulls, between fields, beside a slice. With
-    `lossy`, floating point arrays are encoded by it, and change by as much as it says. With `plain_nan`, all
-    NaNs have the same bits, as in results of programs that a peer has written.
+    Bytes that cannot be seen of `obj` are not included: under nulls, between fields, outside a slice. With
+    `lossy`, floating point arrays are encoded by it, and change within its bound. With `plain_nan`, all NaNs
+    have the same bits, as in results of programs that a peer has written.
     """
     writer = ObjectWriter(gather=True, lossy=lossy, plain_nan=plain_nan)
     return writer.encoded(*_walk(obj, writer))
 
 
 def summarise(obj: object) -> Summary:
-    """What `encode(obj).summary` would be, without looking at array data; raises UnsupportedValue."""
+    """Return `encode(obj).summary` without reading array data; raise UnsupportedValue."""
     return _walk(obj, ObjectWriter(gather=False))[1]
 
 

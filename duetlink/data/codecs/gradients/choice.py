@@ -1,4 +1,4 @@
-"""The compressor that goes with a codec's name, as settings name it."""
+"""Choose the gradient compressor for the codec that the settings name."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from duetlink.data.codecs.lossy.natural import Natural
 
 
 def compressor(codec: str | None = None, level: int | None = None) -> GradientCompressor:
-    """What writes chunks of that codec at that level, its own default where there is none.
+    """Return the compressor that writes chunks of that codec, at `level` or its default level.
 
-    None is top-k at a density of 0.1 with values rounded to powers of two by chance ("natural"), the smallest
-    that kept the accuracy of dense gradients in benchmarks/gradients.py, where it chose from all tensors at
-    once.
+    Without a codec it is top-k at a density of 0.1 with values rounded to powers of two at random
+    ("natural"): the smallest that kept the accuracy of dense gradients in benchmarks/gradients.py, where it
+    chose from all tensors at once.
 
     Raises:
-        UnknownCodec: it is not installed. LocalProtocolError: it takes no float32.
+        UnknownCodec: it is not installed.
+        LocalProtocolError: it does not accept float32.
     """
     if codec is None:
         return TopK(value=Natural.name)

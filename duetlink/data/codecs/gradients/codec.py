@@ -1,4 +1,4 @@
-"""What codecs of gradients share: float32 items, some of them left out."""
+"""The base of gradient codecs: float32 items, some of them left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duetlink.data.codecs.element import FLOAT32, Element
 
 
 class GradientCodec(Codec):
-    """No bound: what is left out is a compressor's to remember."""
+    """A codec without an error bound: a compressor must remember what it leaves out."""
 
     kind: ClassVar[str] = GRADIENT
 

@@ -1,8 +1,8 @@
 """A sparse gradient as bytes: positions by an index codec, values by a value codec (DeepReduce's split).
 
-    index codec u8 | value codec u8 | count u64 | bytes of positions u64 | positions | values  (little-endian)
+   index codec u8 | value codec u8 | count u64 | bytes of positions u64 | positions | values  (little-endian)
 
-Xu et al., NeurIPS 2021, arXiv:2102.03112. The size of the gradient stands in the chunk's header.
+Xu et al., NeurIPS 2021, arXiv:2102.03112. The size of the gradient is in the chunk's header.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _HEAD = struct.Struct("<BBQQ")
 
 @dataclass(frozen=True, slots=True)
 class SparseCode:
-    """An encoded sparse gradient, and what its reader will make of it."""
+    """An encoded sparse gradient, and the positions and values that its reader will decode."""
 
     payload: bytes
-    positions: Positions  # those sent: a Bloom filter sends others than it was given
-    decoded: Values  # at those positions
+    positions: Positions  # the positions sent; an inexact index codec may change them
+    decoded: Values  # the values at those positions
 
 
 def encode_sparse(
     flat: Values, positions: Positions, *, index: str = "auto", value: str = "auto", seed: int = 0
 ) -> SparseCode:
-    """The items of `flat` (n,) at `positions` (r,): int64, sorted, unique, below n.
+    """Encode the items of `flat` (n,) at `positions` (r,): int64, sorted, unique, below n.
 
-    `index` and `value` name codecs (`indices`, `values`). "auto" is the index codec of
-    fewest predicted bits, and 8-bit blocks of values. `seed` (64 bits) is that of any chance: equal seeds
-    and inputs give equal payloads.
+    `index` and `value` name codecs (`indices`, `values`). "auto" is the index codec of fewest predicted bits,
+    and 8-bit blocks of values. `seed` (64 bits) seeds all random choices: equal seeds and inputs give equal
+    payloads.
 
     Raises:
-        LocalProtocolError: no such codec, or positions that are not as said.
-        CodecFailed: values that the codec cannot write.
+        LocalProtocolError: there is no such codec, or the positions are not sorted, unique and below n.
+        CodecFailed: the codec cannot write these values.
     """
     _check(flat, positions)
     index_codec = indices.chosen(index, flat.size, positions.size)
@@ -56,11 +56,11 @@ def encode_sparse(
 
 
 def decode_sparse(payload: memoryview, size: int) -> tuple[Positions, Values]:
-    """The positions, int64, sorted, unique, below `size`, and the float32 values at them.
+    """Return the positions, int64, sorted, unique, below `size`, and the float32 values at them.
 
     Raises:
-        MalformedChunk: not a payload of `encode_sparse` for a gradient of `size` items.
-        UnknownCodec: its codecs are not there.
+        MalformedChunk: it is not a payload of `encode_sparse` for a gradient of `size` items.
+        UnknownCodec: its codecs are not installed.
     """
     if len(payload) < _HEAD.size:
         raise MalformedChunk(f"a sparse gradient in {len(payload)} bytes")

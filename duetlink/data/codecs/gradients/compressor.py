@@ -1,11 +1,11 @@
-"""The contract of a gradient compressor: a gradient becomes a chunk, and what was left out is remembered.
+"""The contract of a gradient compressor, which makes a chunk and remembers what it left out.
 
 A codec holds no state; a compressor does: per tensor name, float32 arrays ("slots") of what the receiver has
-not had yet, and the number of steps. Each method is a pure step from one `TensorState` to the next. A chunk
-says all that its reader needs: `duetlink.codecs.decode` gives the dense gradient, with no state.
+not got yet, and the number of steps. Each method is a pure step from one `TensorState` to the next. A chunk
+contains all that its reader needs: `duetlink.codecs.decode` returns the dense gradient without any state.
 
 Error feedback (Karimireddy et al., ICML 2019, Algorithm 2): p = gradient + residual is compressed, and
-residual = p - decoded. Nothing is lost, only late. It is on in every method but those with a memory of
+residual = p - decoded. Nothing is lost, only delayed. Every method uses it, except those with a memory of
 their own.
 """
 
@@ -34,14 +34,14 @@ EPOCH = "epoch"
 
 @dataclass(frozen=True, slots=True)
 class TensorState:
-    """What is remembered of one tensor after `step` steps. Arrays are replaced, never written to."""
+    """The memory of one tensor after `step` steps. Arrays are replaced, never written to."""
 
     step: int = 0
     slots: Mapping[str, Float32Array] = field(default_factory=dict)
 
     def slot(self, slot: str, gradient: Float32Array) -> Float32Array:
-        """The array of that slot, zeros where there is none; raises LocalProtocolError if its shape is not
-        that of the gradient."""
+        """Return the array of that slot, or zeros; raise LocalProtocolError if its shape is not the
+        gradient's."""
         found = self.slots.get(slot)
         if found is None:
             return np.zeros_like(gradient)
@@ -60,14 +60,14 @@ class GradientCompressor(ABC):
     slots: ClassVar[tuple[str, ...]]  # of a tensor's state
 
     def __init__(self, *, seed: int = 0) -> None:
-        """`seed` is that of every random choice: equal seeds and inputs give equal chunks."""
+        """Use `seed` for every random choice: equal seeds and inputs give equal chunks."""
         self.seed = seed
         self._epoch = 0
         self._tensors: dict[str, TensorState] = {}
 
     @property
     def epoch(self) -> int:
-        """Set by the trainer at the beginning of each; methods with a schedule go by it."""
+        """The training epoch, set by the trainer at the beginning of each; methods with a schedule use it."""
         return self._epoch
 
     @epoch.setter
@@ -77,17 +77,19 @@ class GradientCompressor(ABC):
         self._epoch = epoch
 
     def compress(self, gradient: Array, name: str) -> bytes:
-        """The chunk to send for the gradient of the tensor `name`; the gradient is not changed or kept.
+        """Return the chunk for the gradient of the tensor `name`; the gradient is not changed or kept.
+
+        After an error, the state is unchanged.
 
         Raises:
-            LocalProtocolError: not float32, not finite, or of another shape than that name had before.
+            LocalProtocolError: the gradient is not float32, not finite, or of another shape than that name
+                had before.
             CodecFailed: a codec could not encode.
-            After either, the state is as it was.
         """
         return self.compress_all({name: gradient})[name]
 
     def compress_all(self, gradients: Mapping[str, Array]) -> dict[str, bytes]:
-        """The chunks of all gradients of one step, by name: of all, or the state is as it was."""
+        """Return the chunks of all gradients of one step, by name. If one fails, the state is unchanged."""
         checked = {name: checked_array(gradient, name) for name, gradient in gradients.items()}
         steps = {
             name: self._step(gradient, name, self._tensors.get(name, TensorState()))
@@ -104,18 +106,19 @@ class GradientCompressor(ABC):
             self._tensors.pop(name, None)
 
     def remembered(self, name: str) -> TensorState | None:
-        """Of one tensor, to `restore` where its chunk did not arrive; None where there is nothing."""
+        """Return the memory of one tensor, to `restore` if its chunk does not arrive; None if there is
+        none."""
         return self._tensors.get(name)
 
     def restore(self, name: str, state: TensorState | None) -> None:
-        """What `remembered` gave is remembered again."""
+        """Put back the memory that `remembered` returned."""
         if state is None:
             self.reset(name)
         else:
             self._tensors[name] = state
 
     def state_dict(self) -> State:
-        """Copies of all that is remembered: "epoch", and "step/NAME" and "SLOT/NAME" of each tensor."""
+        """Return copies of the whole memory: "epoch", and "step/NAME" and "SLOT/NAME" of each tensor."""
         state: State = {EPOCH: self._epoch}
         for name, tensor in self._tensors.items():
             state[f"{STEP}/{name}"] = tensor.step
@@ -123,10 +126,10 @@ class GradientCompressor(ABC):
         return state
 
     def load_state_dict(self, state: Mapping[str, Array | float]) -> None:
-        """Go on from where `state_dict` was called. What the constructor was given is not part of it.
+        """Continue from a `state_dict`. It does not contain the constructor's arguments.
 
         Raises:
-            LocalProtocolError: no state of such a compressor; this one is as it was.
+            LocalProtocolError: it is not the state of such a compressor; this one is unchanged.
         """
         epoch: int = 0
         steps: dict[str, int] = {}
@@ -147,16 +150,16 @@ class GradientCompressor(ABC):
         self._epoch = epoch
 
     def _prepared(self, gradients: dict[str, Float32Array]) -> dict[str, Float32Array]:
-        """What is done to the gradients of one step together, before each takes its own."""
+        """Transform the gradients of one step together, before each takes its own step."""
         return gradients
 
     @abstractmethod
     def _step(self, gradient: Float32Array, name: str, state: TensorState) -> tuple[bytes, TensorState]:
-        """The chunk and the next state. `gradient` and the arrays of `state` may not be written to."""
+        """Return the chunk and the next state. Do not write to `gradient` or the arrays of `state`."""
 
 
 class ErrorFeedback(GradientCompressor):
-    """Remembers what decoding did not give back: `residual`."""
+    """Remembers in `residual` the part that decoding does not give back."""
 
     slots: ClassVar[tuple[str, ...]] = ("residual",)
 
@@ -170,33 +173,33 @@ class ErrorFeedback(GradientCompressor):
     def _approximate(
         self, accumulated: Float32Array, name: str, state: TensorState
     ) -> tuple[bytes, Float32Array, dict[str, Float32Array]]:
-        """A chunk for `accumulated`, exactly what it decodes to, and the next of slots but the residual."""
+        """Return a chunk of `accumulated`, its exact decoding, and the next values of the other slots."""
 
 
 def dense(array: Float32Array) -> bytes:
-    """The chunk of an array that goes as it is."""
+    """Return the chunk of an uncompressed array."""
     return chunk.encode(array, Raw())
 
 
 def derived_seed(seed: int, name: str, step: int) -> int:
-    """64 bits for the random choices of one step of one tensor."""
+    """Return 64 bits for the random choices of one step of one tensor."""
     return xxhash.xxh3_64_intdigest(f"{seed}/{step}/{name}".encode())
 
 
 def sent_count(size: int, density: float) -> int:
-    """How many of `size` items are sent: at least one of any."""
+    """Return how many of `size` items to send: at least one, if there are any."""
     return min(size, max(1, round(size * density)))
 
 
 def checked_density(density: float) -> float:
-    """Raises LocalProtocolError unless it is in (0, 1]."""
+    """Return the density; raise LocalProtocolError unless it is in (0, 1]."""
     if not 0 < density <= 1:
         raise LocalProtocolError(f"a density of {density!r}: the part of the items sent, above 0, at most 1")
     return float(density)
 
 
 def checked_array(array: object, name: str) -> Float32Array:
-    """It, C-contiguous; raises LocalProtocolError unless it is a finite array of float32."""
+    """Return the array C-contiguous; raise LocalProtocolError unless it is finite and float32."""
     if not isinstance(array, np.ndarray | np.generic) or array.dtype != np.float32:
         kind = getattr(array, "dtype", type(array).__name__)
         raise LocalProtocolError(f"{name!r} is {kind}; compressors take arrays of float32")

@@ -2,16 +2,16 @@
 
 Per tensor and step, with g the gradient of one of N workers (section 3 and Algorithm 4):
 
-    g <- g min(1, N^-1/2 threshold / |g|)        local clipping, before anything is added up
-    u <- m u + g,          v <- v + u            momentum correction; with Nesterov
-    u <- m (u + g),        v <- v + u + g
-    send v where |v| >= threshold                the threshold is estimated from a sample
-    u <- 0, v <- 0 there                         momentum factor masking
+   g <- g min(1, N^-1/2 threshold / |g|)        local clipping, before anything is added up
+   u <- m u + g,          v <- v + u            momentum correction; with Nesterov
+   u <- m (u + g),        v <- v + u + g
+   send v where |v| >= threshold                the threshold is estimated from a sample
+   u <- 0, v <- 0 there                         momentum factor masking
 
-Momentum lives here: the optimiser that applies the mean of the workers' gradients is plain SGD. Weight decay
-is added to the gradient before. In the first epochs more is sent: `WARM_UP`.
+Momentum is kept here: the optimiser that applies the mean of the workers' gradients is plain SGD. Weight
+decay is added to the gradient before. In the first epochs more is sent: `WARM_UP`.
 
-Where the values of a chunk are lossy, v keeps what the receiver did not get instead of 0.
+If the values of a chunk are lossy, v keeps what the receiver did not get instead of 0.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from duetlink.errors import LocalProtocolError
 WARM_UP = (0.25, 0.0625, 0.015625, 0.004)  # densities of the first epochs (section 3.3)
 SAMPLED = 0.01
 MAX_ADAPTATIONS = 10
-TOO_FEW = 0.8  # of the count wanted; the threshold is then lowered by the same factor
+TOO_FEW = 0.8  # below this share of the count, the threshold is lowered by the same factor
 
 
 class Dgc(GradientCompressor):
     """Momentum SGD that sends the items whose accumulated velocity is largest.
 
-    Tensors of one dimension (biases, normalisation) go dense: what is sent is their momentum.
+    Tensors of one dimension (biases, normalisation) are sent dense: their momentum is sent.
     """
 
     name: ClassVar[str] = "dgc"
@@ -63,12 +63,14 @@ class Dgc(GradientCompressor):
         value: str = "lossless",
         seed: int = 0,
     ) -> None:
-        """`density`: of what is sent after the epochs of `warm_up`, of which none goes below it.
-        `clip_norm`: the L2 norm that the sum over `workers` gradients is clipped to; None: not at all.
-        `index`, `value`: how positions and values are coded (duetlink.data.codecs.gradients.coding).
+        """Configure the method.
+
+        `density` is the share sent after the epochs of `warm_up`, whose densities are never below it.
+        `clip_norm` is the L2 norm to which the sum over `workers` gradients is clipped; None: no clipping.
+        `index` and `value` name codecs (see `coding.py`).
 
         Raises:
-            LocalProtocolError: a density outside (0, 1], momentum outside [0, 1), a norm or workers
+            LocalProtocolError: a density is outside (0, 1], momentum outside [0, 1), or a norm or `workers`
                 not above 0.
         """
         super().__init__(seed=seed)
@@ -82,13 +84,13 @@ class Dgc(GradientCompressor):
 
     @property
     def density(self) -> float:
-        """Of this epoch."""
+        """The share of items sent in the current epoch."""
         if self.epoch < len(self.warm_up):
             return max(self.target_density, self.warm_up[self.epoch])
         return self.target_density
 
     def _prepared(self, gradients: dict[str, Float32Array]) -> dict[str, Float32Array]:
-        """Clipped by the norm of all of them together."""
+        """Clip the gradients by the norm of all of them together."""
         norm = math.sqrt(sum(float(np.sum(np.square(each, dtype=np.float64))) for each in gradients.values()))
         if norm <= self.max_norm:
             return gradients
@@ -111,7 +113,7 @@ class Dgc(GradientCompressor):
 def momentum_update(
     u: Float32Array, gradient: Float32Array, momentum: float, nesterov: bool
 ) -> tuple[Float32Array, Float32Array]:
-    """The next u, and what is added to v."""
+    """Return the next u, and what is added to v."""
     m = np.float32(momentum)
     if nesterov:
         u = np.asarray(m * (u + gradient))
@@ -121,11 +123,12 @@ def momentum_update(
 
 
 def select(magnitudes: Float32Array, count: int, seed: int) -> NDArray[np.int64]:
-    """Sorted positions of about `count`, never more, of the largest of (n,) magnitudes (section 3.1, 5).
+    """Return sorted positions of about `count`, never more, of the largest of (n,) magnitudes (section 3.1,
+    5).
 
-    The paper takes what is above the threshold if that is between 0.8 and 1.3 times as many as wanted, and
-    the exact largest of it if more. Its reference then cuts to `count` by position; here the largest stay, so
-    that no part of a tensor is preferred, and from 1 to 1.3 times is the same as above.
+    The paper takes everything above the threshold if that is between 0.8 and 1.3 times as many as wanted, and
+    the exact largest of it if more. Its reference implementation then cuts to `count` by position; here the
+    largest are kept, so that no part of a tensor is preferred; so 1 to 1.3 times as many is no special case.
     """
     if count >= len(magnitudes):
         return largest(magnitudes, count)
@@ -140,10 +143,10 @@ def select(magnitudes: Float32Array, count: int, seed: int) -> NDArray[np.int64]
 
 
 def sampled_threshold(magnitudes: Float32Array, count: int, seed: int) -> float:
-    """The smallest of the top `count / n` of a strided sample: each item at most once.
+    """Return the smallest of the top `count / n` of a strided sample, without repetition.
 
-    1 % of the items, but so many that at least two of the sample are expected above the threshold. The stride
-    is odd, so that it is no multiple of a row of the usual lengths, and starts anywhere.
+    The sample is 1 % of the items, or more, so that at least two of it are expected above the threshold. The
+    stride is odd, so that it is no multiple of a row of the usual lengths, and starts at a random item.
     """
     size = len(magnitudes)
     wanted = max(math.ceil(size * SAMPLED), math.ceil(2 * size / count))

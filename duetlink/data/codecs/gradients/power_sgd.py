@@ -1,9 +1,9 @@
 """PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019): the gradient as a product of two thin matrices.
 
-A gradient of shape (n, ...) is an n x m matrix M. One step of subspace iteration from the last Q:
-P = orthonormal(M Q), Q = Mᵀ P; what is sent is P Qᵀ, of rank r, in r (n + m) numbers (Algorithm 1, here with
-the factors of each worker instead of their mean, so that a chunk can be decoded alone). With warm start, Q is
-kept for the next step: over steps that resemble each other it approaches the first r singular vectors.
+A gradient of shape (n, ...) is an n x m matrix M. One step of subspace iteration starts from the last Q: P =
+orthonormal(M Q), Q = Mᵀ P. P Qᵀ is sent, of rank r, in r (n + m) numbers (Algorithm 1, here with the factors
+of each worker instead of their mean, so that a chunk can be decoded alone). With warm start, Q is kept for
+the next step: over similar steps it approaches the first r singular vectors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _RANK = struct.Struct("<I")
 
 
 class LowRank(GradientCodec):
-    """Rank u32, P (n, r) and Q (m, r) in float32. A level is the rank; one chunk alone starts from seed 0."""
+    """Rank u32, P (n, r) and Q (m, r) in float32. The level is the rank; a single chunk starts from seed
+    0."""
 
     number: ClassVar[int] = 49
     name: ClassVar[str] = "low_rank"
@@ -55,16 +56,16 @@ class LowRank(GradientCodec):
 
 
 class PowerSgd(ErrorFeedback):
-    """With error feedback. Tensors of one dimension, and those no smaller as factors, go dense."""
+    """PowerSGD with error feedback. Tensors of one dimension, or no smaller as factors, are sent dense."""
 
     name: ClassVar[str] = "power-sgd"
     slots: ClassVar[tuple[str, ...]] = ("residual", "query")  # query: Q of the last step, (m, r)
 
     def __init__(self, rank: int = 2, *, warm_start: bool = True, seed: int = 0) -> None:
-        """`rank`: of what is sent. Without `warm_start`, each step starts from a fresh random Q.
+        """Send factors of that rank. Without `warm_start`, each step starts from a fresh random Q.
 
         Raises:
-            LocalProtocolError: a rank below 1.
+            LocalProtocolError: the rank is below 1.
         """
         super().__init__(seed=seed)
         if rank < 1:
@@ -88,24 +89,23 @@ class PowerSgd(ErrorFeedback):
 
 
 def start(m: int, rank: int, seed: int) -> Float32Array:
-    """A random Q (m, rank)."""
+    """Return a random Q (m, rank)."""
     return np.random.default_rng(seed).standard_normal((m, rank), np.float32)
 
 
 def factors(matrix: Float32Array, query: Float32Array) -> tuple[Float32Array, Float32Array]:
-    """P (n, r), orthonormal, and Q (m, r) after one step of subspace iteration from `query`."""
-    # QR gives orthonormal columns where M Q has lost rank too, as for a gradient of zeros
+    """Return P (n, r), orthonormal, and Q (m, r) after one step of subspace iteration from `query`."""
+    # QR gives orthonormal columns also if M Q has lost rank, as for a gradient of zeros
     p, _ = np.linalg.qr(matrix @ query)
     return np.ascontiguousarray(p), np.ascontiguousarray(matrix.T @ p)
 
 
 def pack(p: Float32Array, q: Float32Array) -> bytes:
-    """The payload of two factors."""
     return _RANK.pack(p.shape[1]) + p.tobytes() + q.tobytes()
 
 
 def product(p: Float32Array, q: Float32Array, shape: tuple[int, ...]) -> Float32Array:
-    """P Qᵀ as both sides compute it."""
+    """Return P Qᵀ, computed in the same way on both sides."""
     with np.errstate(invalid="ignore", over="ignore"):  # a peer's factors may be anything
         return np.ascontiguousarray(p @ q.T).reshape(shape)
 

@@ -19,12 +19,11 @@ class Quantised(ErrorFeedback):
     name: ClassVar[str] = "quantised"
 
     def __init__(self, codec: str, level: int | None = None, *, seed: int = 0) -> None:
-        """`codec`: its name in the registry. `level`: its own default where none is given. `seed`: of what a
-        codec draws by chance.
+        """Use the registered codec of that name, at `level` or its default; `seed` is for random codecs.
 
         Raises:
             UnknownCodec: it is not installed.
-            LocalProtocolError: it takes no float32.
+            LocalProtocolError: it does not accept float32.
         """
         super().__init__(seed=seed)
         self.codec = registry.named(codec)
@@ -43,7 +42,7 @@ class Quantised(ErrorFeedback):
         return data, decoded.view(np.float32), {}
 
     def _by_seed(self, codec: Stochastic, accumulated: Float32Array, seed: int) -> bytes:
-        """What codecs draw by chance follows from the seed."""
+        """Encode with a stochastic codec whose random numbers follow from the seed."""
         level = codec.level if self.level is None else self.level
         payload = codec.encode_by(np.random.Philox(seed), accumulated, FLOAT32, level)
         return chunk.frame(codec, FLOAT32, accumulated.shape, codec.bound(FLOAT32, level), payload)

@@ -1,9 +1,9 @@
-"""Random-k (Stich, Cordonnier, Jaggi, NeurIPS 2018): k positions by chance; a seed says which.
+"""Random-k (Stich, Cordonnier, Jaggi, NeurIPS 2018): k random positions, given by a seed.
 
 Positions are the images of 0 ... k-1 under a permutation of 0 ... n-1 that the seed chooses: a Feistel
-network on the next power of two, followed until it is below n (Black and Rogaway, CT-RSA 2002, "cycle
-walking"). So none occurs twice, the work is that of k items, and every version of every library finds the
-same ones.
+network on the next power of two, repeated until the result is below n (Black and Rogaway, CT-RSA 2002, "cycle
+walking"). So no position occurs twice, the work is that of k items, and every version of every library finds
+the same ones.
 """
 
 from __future__ import annotations
@@ -65,11 +65,13 @@ class RandomK(ErrorFeedback):
     name: ClassVar[str] = "random-k"
 
     def __init__(self, density: float = 0.1, *, seed: int = 0) -> None:
-        """`density`: the part of the items sent. Workers with the same `seed` send the same positions, which
-        can then be summed as they are; with different ones they cover more.
+        """Send the share `density` of the items.
+
+        Workers with the same `seed` send the same positions, whose values can be summed directly; with
+        different seeds they cover more positions.
 
         Raises:
-            LocalProtocolError: a density outside (0, 1].
+            LocalProtocolError: the density is outside (0, 1].
         """
         super().__init__(seed=seed)
         self.density = checked_density(density)
@@ -88,12 +90,11 @@ class RandomK(ErrorFeedback):
 
 
 def pack(seed: int, values: Float32Array) -> bytes:
-    """The payload of the items at a seed's positions."""
     return _SEED.pack(seed) + values.tobytes()
 
 
 def positions(size: int, count: int, seed: int) -> NDArray[np.int64]:
-    """`count` different positions below `size`, sorted; every set of them is as likely as any other."""
+    """Return `count` different positions below `size`, sorted; every set of them is equally likely."""
     width = max(size - 1, 1).bit_length()
     found = _permuted(np.arange(count, dtype=np.uint64), width, seed)
     outside = np.flatnonzero(found >= size)
@@ -104,7 +105,7 @@ def positions(size: int, count: int, seed: int) -> NDArray[np.int64]:
 
 
 def _permuted(items: NDArray[np.uint64], width: int, seed: int) -> NDArray[np.uint64]:
-    """A permutation of the numbers of `width` bits: halves in turn XORed with a hash of the other."""
+    """Permute the numbers of `width` bits: each half in turn is XORed with a hash of the other."""
     low_bits = np.uint64(width // 2)
     low_mask = np.uint64((1 << width // 2) - 1)
     high_mask = np.uint64((1 << width - width // 2) - 1)
@@ -116,7 +117,7 @@ def _permuted(items: NDArray[np.uint64], width: int, seed: int) -> NDArray[np.ui
 
 
 def _hash(items: NDArray[np.uint64], seed: int, turn: int) -> NDArray[np.uint64]:
-    """The finaliser of SplitMix64, keyed; its top half, whose bits all depend on all."""
+    """Return the top half of a keyed SplitMix64 finaliser, all of whose bits depend on every input bit."""
     key = xxhash.xxh3_64_intdigest(turn.to_bytes(1, "little"), seed=seed)
     mixed = items + np.uint64(key)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,4 +1,4 @@
-"""A gradient of which some items are sent, as a chunk."""
+"""A gradient of which only some items are sent, as a chunk."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ VALUE_CODECS = ("lossless", "block8")
 class SparseGradient(GradientCodec):
     """A payload of coding.py; items that are not sent decode to 0.
 
-    `encode` sends every item that is not +0.0: at level 0 as it is, at level 1 in 8-bit blocks. Compressors
-    choose what they send, and say so in the bound.
+    `encode` sends every item that is not +0.0: losslessly at level 0, in 8-bit blocks at level 1. Compressors
+    choose the items that they send, and state it in the bound.
     """
 
     number: ClassVar[int] = 48

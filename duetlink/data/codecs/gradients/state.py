@@ -1,9 +1,9 @@
-"""What a compressor remembers, as bytes and back, without pickle.
+"""A compressor's state as bytes and back, without pickle.
 
-    "DLG1" | (key size u16 | key, UTF-8 | chunk) ...                                       (little-endian)
+   "DLG1" | (key size u16 | key, UTF-8 | chunk) ...                                       (little-endian)
 
-Numbers are chunks of no dimensions: int64 or float64. The only codec is raw, so that decoding allocates
-nothing: the arrays are copied out of the bytes.
+Numbers are chunks without dimensions: int64 or float64. The only codec is raw, so decoding allocates nothing:
+the arrays are copied out of the bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ State = dict[str, Array | int | float]
 
 
 def to_bytes(state: Mapping[str, Array | float]) -> bytes:
-    """A state dict as bytes.
+    """Return a state dict as bytes.
 
     Raises:
         LocalProtocolError: a key is too long, or a value is neither an array nor a number.
@@ -41,10 +41,10 @@ def to_bytes(state: Mapping[str, Array | float]) -> bytes:
 
 
 def from_bytes(data: Octets) -> State:
-    """The state dict that `to_bytes` was given; its arrays are writable copies.
+    """Return the state dict that `to_bytes` was given; its arrays are writable copies.
 
     Raises:
-        MalformedChunk: cut short, altered, or never a state.
+        MalformedChunk: the bytes are cut short, were altered, or are no state.
         LimitExceeded: an array is declared larger than `data`.
     """
     view = memoryview(data).cast("B")

@@ -32,11 +32,10 @@ class TopK(ErrorFeedback):
     def __init__(
         self, density: float = 0.1, *, index: str = "auto", value: str = "lossless", seed: int = 0
     ) -> None:
-        """`density`: the part of the items sent. `index`, `value`: how positions and values are coded
-        (duetlink.data.codecs.gradients.coding).
+        """Send the share `density` of the items; `index` and `value` name codecs (see `coding.py`).
 
         Raises:
-            LocalProtocolError: a density outside (0, 1].
+            LocalProtocolError: the density is outside (0, 1].
         """
         super().__init__(seed=seed)
         self.density = checked_density(density)
@@ -54,9 +53,10 @@ class TopK(ErrorFeedback):
 def sparse(
     array: Float32Array, chosen: NDArray[np.int64], *, index: str, value: str, seed: int
 ) -> tuple[bytes, NDArray[np.int64], Float32Array]:
-    """A chunk of the items at flat positions `chosen`, the positions it really has, and what it decodes to.
+    """Encode the items at flat positions `chosen`; return the chunk, the positions really sent, and its
+    decoding.
 
-    Where that would be larger than the whole array, as of a few items, the array goes dense.
+    If that would be larger than the whole array, as it may be for few items, the array is sent dense.
     """
     flat = array.reshape(-1)
     coded = coding.encode_sparse(flat, chosen, index=index, value=value, seed=seed)
@@ -70,7 +70,7 @@ def sparse(
 
 
 def largest(magnitudes: Float32Array, count: int) -> NDArray[np.int64]:
-    """Sorted positions of the `count` largest of (n,) magnitudes; fewer where the others are zero."""
+    """Return the sorted positions of the `count` largest of (n,) magnitudes, fewer if the others are zero."""
     if count >= len(magnitudes):
         return np.flatnonzero(magnitudes)
     chosen = np.argpartition(-magnitudes, count)[:count]

@@ -1,1 +1,1 @@
-"""Floating point numbers as integers that add up exactly, in any order, and back."""
+"""Convert floating point numbers to integers that can be added exactly, in any order, and back."""

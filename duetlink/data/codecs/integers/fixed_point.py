@@ -1,9 +1,9 @@
-"""Real numbers of a declared range as residues: what masks and noise can be added to.
+"""Real numbers of a declared range as residues, to which masks and noise can be added.
 
 Theory. An item x becomes the integer round(x * 2^f), and that integer a residue modulo 2^bits, in two's
-complement. Residues add up exactly and in any order, and whatever was added and taken away again leaves no
-trace. The sum of all members can be told from its residue, because f is chosen such that it stays within half
-of the ring: ceil(log2 members) bits of headroom lie above the declared range.
+complement. Residues are added exactly and in any order, and adding and then subtracting a mask changes
+nothing. The sum of all members can be recovered from its residue, because f is chosen so that the sum stays
+within half of the ring: ceil(log2 members) bits of headroom lie above the declared range.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from numpy.typing import DTypeLike, NDArray
 from duetlink.data.codecs.scratch import scratch
 from duetlink.errors import OutOfRange, RemoteProtocolError
 
-# What is converted at once: its three buffers stay in a core's cache.
+# Items converted at a time: three buffers of this size stay in a core's cache.
 _BLOCK_ITEMS = 1 << 15
-# Beyond, a power of two times an item is no ordinary float64 any more.
+# With more, an item times a power of two may not be a normal float64.
 _MOST_FRACTION_BITS = 1000
 _MOST_MEMBERS = 1 << 16
 _WIRE = struct.Struct("<IiIdI")
@@ -29,13 +29,13 @@ _WIRE = struct.Struct("<IiIdI")
 
 @dataclass(frozen=True, slots=True)
 class FixedPoint:
-    """How items become residues. Members whose residues are added use equal ones.
+    """The conversion of items to residues. Members whose residues are added use equal ones.
 
     Attributes:
-        bits: 32 or 64, those of a residue.
-        fraction_bits: the step between neighbours is 2^-fraction_bits; may be negative.
-        limit: no member's item is larger than that, or smaller than its negative.
-        members: of so many members the sum can be told.
+       bits: 32 or 64, the size of a residue.
+       fraction_bits: the step between neighbours is 2^-fraction_bits; may be negative.
+       limit: the largest absolute value of any member's items.
+       members: the largest number of members whose sum can be recovered.
     """
 
     bits: int
@@ -58,13 +58,13 @@ class FixedPoint:
 
     @classmethod
     def of_range(cls, limit: float, members: int, *, bits: int = 64, noise_bits: int = 0) -> FixedPoint:
-        """The finest step with which the sum of all members stays in the ring.
+        """Return the finest step with which the sum of all members stays in the ring.
 
-        `noise_bits` are kept free above the sum: noise that is added to it may be 2^noise_bits times as large
-        as the largest sum, less one.
+        `noise_bits` are kept free above the sum: noise that is added may be 2^noise_bits times as large as
+        the largest sum, less one.
 
         Raises:
-            ValueError: no such range, or nothing would be left of it.
+            ValueError: the range is impossible, or leaves no bits for the items.
         """
         if not (math.isfinite(limit) and limit > 0):
             raise ValueError(f"a range of {limit}; it must be over 0 and finite")
@@ -80,7 +80,7 @@ class FixedPoint:
 
     @property
     def storage(self) -> np.dtype[Any]:
-        """Of residues: unsigned, so that adding wraps."""
+        """The dtype of residues: unsigned, so that adding wraps."""
         return np.dtype(f"<u{self.bits // 8}")
 
     @property
@@ -90,12 +90,11 @@ class FixedPoint:
 
     @property
     def bound(self) -> float:
-        """How far a sum of all members may be from that of the real numbers, before it is rounded to a
-        dtype."""
+        """The largest error of a sum of all members, before it is rounded to a dtype."""
         return self.members * self.step / 2
 
     def to_ring(self, array: NDArray[np.floating[Any]]) -> NDArray[Any]:
-        """Residues of float16, float32 or float64 items, in new memory of the same shape.
+        """Return residues of float16, float32 or float64 items, in new memory of the same shape.
 
         Each item is rounded to the nearest step, halves to even.
 
@@ -117,7 +116,7 @@ class FixedPoint:
         return out.reshape(array.shape)
 
     def from_ring(self, total: NDArray[Any], dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """What a sum of residues stands for, in new memory.
+        """Return the number that a sum of residues stands for, in new memory.
 
         It is rounded to `dtype` once if the sum is below 2^53 steps, and to float64 before that otherwise.
         """
@@ -127,7 +126,7 @@ class FixedPoint:
             return found.astype(dtype, copy=False)
 
     def check(self, flat: NDArray[Any]) -> None:
-        """Raises OutOfRange: an item of this flat array is not a number or beyond the limit."""
+        """Raise OutOfRange if an item of this flat array is not a number or beyond the limit."""
         if not flat.size:
             return
         least, most = float(flat.min()), float(flat.max())
@@ -143,12 +142,12 @@ class FixedPoint:
             )
 
     def to_wire(self) -> bytes:
-        """24 bytes, equal where members agree."""
+        """Return 24 bytes that are equal for members who agree."""
         return _WIRE.pack(self.bits, self.fraction_bits, self.members, self.limit, 0)
 
     @classmethod
     def from_wire(cls, data: bytes) -> FixedPoint:
-        """Raises RemoteProtocolError unless it is one that this class could have made."""
+        """Parse 24 bytes; raise RemoteProtocolError if they are malformed."""
         try:
             bits, fraction_bits, members, limit, rest = _WIRE.unpack(data)
             if rest:

@@ -1,4 +1,4 @@
-"""Items of floating point formats that NumPy may lack, as floats to compute with, and back."""
+"""Convert items of floating point formats that NumPy may lack to NumPy floats, and back."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _BFLOAT16_SHIFT = np.uint32(16)
 
 
 def bits_of(array: NDArray[Any], element: Element) -> NDArray[Any]:
-    """The items' bits, as unsigned integers of the same width; a view."""
+    """Return a view of the items' bits, as unsigned integers of the same width."""
     return array.view(f"<u{element.size_bytes}")
 
 
 def floats(array: NDArray[Any], element: Element) -> NDArray[Any]:
-    """The same numbers in a NumPy float: the array itself, or float32 in new memory for bfloat16."""
+    """Return the numbers as NumPy floats: the array itself, or float32 in new memory for bfloat16."""
     if element.name == "bfloat16":
         return (array.astype(np.uint32) << _BFLOAT16_SHIFT).view(np.float32)
     return array
 
 
 def unfloats(values: NDArray[Any], element: Element) -> NDArray[Any]:
-    """Numbers as items of that element, rounded to the nearest, halves to even."""
+    """Return numbers as items of that element, rounded to the nearest, halves to even."""
     with np.errstate(over="ignore"):
         if element.name != "bfloat16":
             return values.astype(element.storage, copy=False)

@@ -1,10 +1,10 @@
 """Blocks of floats as integers under a shared exponent, as wide as an addition needs, and back.
 
 Theory. One step 2^q serves all items of a block, of all members. An item becomes x / 2^q, rounded to the
-nearest; the integers add up without rounding, modulo 2^width, and the sum times 2^q is the result. With q no
-larger than the lowest bit of any item nothing is rounded at all. A narrower integer takes q from the highest
-bit instead: of the width, one bit is the sign and ceil(log2 n) are headroom. An item that would be rounded up
-to the first power of two beyond takes the number below it; so each item is at most one step off.
+nearest; the integers are added without rounding, modulo 2^width, and the sum times 2^q is the result. If q is
+no larger than the lowest bit of any item, nothing is rounded at all. A narrower integer takes q from the
+highest bit instead: of the width, one bit is the sign and ceil(log2 n) are headroom. An item that would be
+rounded up to the first power of two beyond takes the number below it; so each item is at most one step off.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from duetlink.data.codecs.integers.spans import BLOCK_ITEMS, NONE, Spans
 
 WIDTHS = (1, 2, 4, 8)  # bytes of an integer
 _CHUNK_BLOCKS = 128
-# Lossless integers that save less than a tenth of the bytes are not worth the work with them.
+# Lossless integers are not worth the work if they save less than a tenth of the bytes.
 _WORTHWHILE = 0.9
 # A step beyond 2^±1000 cannot be multiplied by in float64. A peer may name any.
 _MOST_EXPONENT = 1000
@@ -29,15 +29,15 @@ _MOST_EXPONENT = 1000
 
 @dataclass(frozen=True, slots=True)
 class FixedPointFormat:
-    """How some blocks of an array become integers. Equal at all members.
+    """The conversion of some blocks of an array to integers. Equal at all members.
 
     Attributes:
-        element: of the array's items.
-        width_bytes: of an integer.
-        members: as many as are added.
-        step_exponents: q of each block of the array, int32; means nothing for those that are not chosen.
-        chosen: which blocks become integers; the others are dense.
-        exact: whether q is such that no item is rounded.
+       element: the type of the array's items.
+       width_bytes: the size of an integer.
+       members: the number of arrays that are added.
+       step_exponents: q of each block of the array, int32; undefined for blocks that are not chosen.
+       chosen: a mask of the blocks that become integers; the others are sent dense.
+       exact: True if q is such that no item is rounded.
     """
 
     element: Element
@@ -49,9 +49,9 @@ class FixedPointFormat:
 
     @classmethod
     def lossless(cls, spans: Spans, element: Element, items: int, members: int) -> FixedPointFormat | None:
-        """Integers for the blocks whose sums are proven to be those of floats; None if that saves little.
+        """Choose integers for the blocks whose sums are proven exact; return None if that saves little.
 
-        Of the widths, the one with which all blocks together take the fewest bytes.
+        The width is the one with which all blocks together take the fewest bytes.
         """
         proven = spans.proven(element, members)
         width = spans.width_bits(members)
@@ -72,7 +72,7 @@ class FixedPointFormat:
 
     @classmethod
     def lossy(cls, spans: Spans, element: Element, members: int, width_bytes: int) -> FixedPointFormat:
-        """Integers of that width for all blocks but the special ones."""
+        """Choose integers of that width for all blocks except special ones."""
         headroom = (members - 1).bit_length()
         top = np.where(spans.top == NONE, 0, spans.top.astype(np.int32))
         steps = top + 1 + headroom - (8 * width_bytes - 1)
@@ -81,28 +81,28 @@ class FixedPointFormat:
 
     @property
     def storage(self) -> np.dtype[Any]:
-        """Of the integers, which are added modulo 2^(8 * width)."""
+        """The dtype of the integers, which are added modulo 2^(8 * width_bytes)."""
         return np.dtype(f"<i{self.width_bytes}")
 
     @property
     def bound(self) -> float:
-        """How far any item of a sum may be from the exact one, before it is rounded to the element."""
+        """The largest error of any item of a sum, before it is rounded to the element."""
         if self.exact or not self.chosen.any():
             return 0.0
         return self.members * float(np.ldexp(1.0, int(self.step_exponents[self.chosen].max())))
 
     def items(self, items: int) -> int:
-        """How many of an array's items become integers."""
+        """Return how many of an array's items become integers."""
         return int(_block_sizes(items)[self.chosen].sum())
 
     def dense_places(self, items: int) -> NDArray[np.int64]:
-        """Where the items are that do not."""
+        """Return the indices of the items that are sent dense."""
         first = np.flatnonzero(~self.chosen) * BLOCK_ITEMS
         places = (first[:, None] + np.arange(BLOCK_ITEMS)).reshape(-1)
         return places[places < items]
 
     def to_integers(self, array: NDArray[Any]) -> NDArray[Any]:
-        """The integers of the chosen blocks, one after the other; of a flat array of the element's
+        """Return the integers of the chosen blocks, concatenated, of a flat array of the element's
         storage."""
         out: NDArray[Any] = np.empty(self.items(array.size), self.storage)
         most = (1 << (8 * self.width_bytes - 1 - (self.members - 1).bit_length())) - 1
@@ -120,7 +120,7 @@ class FixedPointFormat:
         return out
 
     def from_integers(self, integers: NDArray[Any], array: NDArray[Any]) -> None:
-        """Put the sums in the place of the chosen blocks of a flat array."""
+        """Overwrite the chosen blocks of a flat array with the sums."""
         done = 0
         step = _CHUNK_BLOCKS * BLOCK_ITEMS
         for start in range(0, array.size, step):
@@ -144,7 +144,7 @@ class FixedPointFormat:
             done += places.size
 
     def _chunks(self, values: NDArray[Any]) -> Any:
-        """Rows of blocks, filled up with zeros, with their exponents and which of them are chosen."""
+        """Yield rows of blocks, padded with zeros, with their exponents and the mask of chosen ones."""
         step = _CHUNK_BLOCKS * BLOCK_ITEMS
         for start in range(0, values.size, step):
             part = values[start : start + step]

@@ -1,12 +1,13 @@
-"""Which bits the items of a block use: what a shared exponent is chosen by, and what is proved from it.
+"""The highest and lowest bit that the items of a block use, to choose and justify a shared exponent.
 
 Theory. A float is an integer times a power of two. If all items of a block, of all members, are multiples of
 2^low and smaller than 2^(top + 1), so are all sums of some of them, up to ceil(log2 n) bits more above. As
-long as such a sum has no more bits than a mantissa, floating point addition does not round it, whatever is
-added first: then the sum of the integers and the sum of the floats are the same number, in the same bits.
+long as such a sum has no more bits than a mantissa, floating point addition does not round it, in any order:
+then the sum of the integers and the sum of the floats are the same number, in the same bits.
+
 This does not hold for -0.0 (integers have one zero), NaN and infinity. Subnormal items are left out with
-them. Positions of bits are told as the exponent field of a float that has the bit as its first one, less the
-bias, so 1.0 has bit 0.
+them. A bit's position is given as the exponent of a float whose leading bit it is, without the bias, so 1.0
+has bit 0.
 """
 
 from __future__ import annotations
@@ -21,25 +22,28 @@ from duetlink.data.codecs.element import Element
 from duetlink.data.codecs.integers.floats import bits_of
 
 BLOCK_ITEMS = 256  # two exponents of 2 bytes for 1 KiB of float32: 0.4 %
-SPECIAL = 32767  # as the highest bit of a block that holds what integers cannot
-NONE = -32768  # as a bit of a block that is zero
-_CHUNK_BLOCKS = 128  # whose words are looked at together, in a core's cache
+SPECIAL = 32767  # the "highest bit" of a block with items that integers cannot represent
+NONE = -32768  # the "bits" of a block that is all zero
+_CHUNK_BLOCKS = 128  # blocks processed together, in a core's cache
 
 Exponents = NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The highest bit of each block, and the negative of its lowest: the larger of two is that of both."""
+    """The highest bit of each block, and the negative of its lowest bit.
+
+    Two members' spans are combined by taking the larger value of each.
+    """
 
     top: Exponents
     neg_low: Exponents
 
     @classmethod
     def of(cls, array: NDArray[Any], element: Element, *, lows: bool = True) -> Spans:
-        """Of a flat array of the element's storage, which is a floating point format.
+        """Return the spans of a flat array of the element's storage, which is a floating point format.
 
-        Without `lows` the lowest bits are not looked for, and nothing can be proven.
+        Without `lows` the lowest bits are not computed, and nothing can be proven.
         """
         blocks = -(-array.size // BLOCK_ITEMS)
         top = np.empty(blocks, np.int16)
@@ -58,22 +62,23 @@ class Spans:
 
     @classmethod
     def from_flat(cls, flat: Exponents) -> Spans:
-        """What `flat` made."""
+        """Return the spans from their `flat` form."""
         half = flat.size // 2
         return cls(flat[:half], flat[half:])
 
     @property
     def flat(self) -> Exponents:
-        """Both, to be combined with those of the others by "max"."""
+        """The concatenation of both arrays, to be combined with those of the other members by "max"."""
         return np.concatenate([self.top, self.neg_low])
 
     def special(self) -> NDArray[np.bool_]:
-        """Blocks with NaN, an infinity, -0.0 or a subnormal number in them."""
+        """Return a mask of the blocks that contain NaN, an infinity, -0.0 or a subnormal number."""
         special: NDArray[np.bool_] = self.top == SPECIAL
         return special
 
     def proven(self, element: Element, members: int) -> NDArray[np.bool_]:
-        """Blocks in which every order of additions gives the exact sum, so that of integers."""
+        """Return a mask of the blocks in which every order of additions gives the exact sum, as integers
+        do."""
         top, low = self.top.astype(np.int32), -self.neg_low.astype(np.int32)
         highest = top + (members - 1).bit_length()  # of a sum, at most
         fits = highest - low + 1 <= element.mantissa_bits + 1
@@ -82,19 +87,20 @@ class Spans:
         return proven
 
     def width_bits(self, members: int) -> NDArray[np.int32]:
-        """Of integers that hold every sum exactly, with a sign. Means nothing for special blocks."""
+        """Return the bits of integers that hold every sum exactly, with a sign; undefined for special
+        blocks."""
         top, low = self.top.astype(np.int32), -self.neg_low.astype(np.int32)
         width = top + (members - 1).bit_length() - low + 2
         return np.where(self.top == NONE, 1, width)
 
 
 def largest_exponent(element: Element) -> int:
-    """That of the largest finite number."""
+    """Return the exponent of the largest finite number."""
     return (1 << (element.exponent_bits - 1)) - 1
 
 
 def _spans(rows: NDArray[Any], element: Element, lows: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The highest bit and the negative of the lowest one, of each row of words."""
+    """Return the highest bit and the negative of the lowest bit of each row of words."""
     word, mantissa, bias = rows.dtype.type, element.mantissa_bits, largest_exponent(element)
     magnitude = rows << word(1)
     smallest_normal = word(1 << (mantissa + 1))
@@ -106,7 +112,7 @@ def _spans(rows: NDArray[Any], element: Element, lows: bool) -> tuple[NDArray[An
     tops = np.where(wrong, SPECIAL, np.where(zero, NONE, top))
     if not lows:
         return tops, np.full_like(tops, SPECIAL)
-    # the lowest bit that is set, as a power of two, whose exponent its conversion to a float tells
+    # isolate the lowest set bit, a power of two; converting it to a float gives its exponent
     whole = (rows & word((1 << mantissa) - 1)) | word(1 << mantissa)
     whole &= ~whole + word(1)
     wide, shift, wide_bias = (np.uint64, 52, 1023) if rows.itemsize == 8 else (np.uint32, 23, 127)

@@ -1,4 +1,4 @@
-"""Tensors in fewer bits than they have: each codec states how far its values may be off, and keeps it.
+"""Lossy codecs for tensors: each states how far its values may be off, and keeps to it.
 
-None is ever chosen but by name. Infinities and NaNs come back as such from each.
+They are chosen only by name. Infinities and NaNs come back as such from each.
 """

@@ -19,7 +19,7 @@ from duetlink.data.codecs.lossy.levels import QuantisedBlocks, dequantise, quant
 from duetlink.data.codecs.lossy.numbers import FLOATS, Floats, computed_in, from_floats, to_floats
 from duetlink.data.codecs.lossy.sections import Sections, pack
 
-_LEVELS = 7  # of each sign in 4 bits
+_LEVELS = 7  # levels of each sign in 4 bits
 
 
 class BlockCodec(Codec):
@@ -40,7 +40,7 @@ class BlockCodec(Codec):
 
     @abstractmethod
     def steps(self, level: int) -> int:
-        """From 0 to the largest magnitude of a block; at most 127."""
+        """Return the number of steps from 0 to the largest magnitude of a block; at most 127."""
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         return self._pack(quantise(to_floats(array, element), self.block, self.steps(level), _nearest))
@@ -64,11 +64,11 @@ class BlockCodec(Codec):
         return found
 
     def _stored(self, multiples: NDArray[np.int8]) -> Array:
-        """Multiples as they are written."""
+        """Return the multiples in the form in which they are written."""
         return multiples
 
     def _loaded(self, sections: Sections, items: int) -> NDArray[np.int8]:
-        """The inverse, of so many multiples."""
+        """Read `items` multiples that `_stored` wrote."""
         return sections.take(np.int8, items)
 
 
@@ -88,8 +88,10 @@ class Block8(BlockCodec):
 
 
 class Block4(BlockCodec):
-    """7 levels of each sign: the nearest multiple of the block's largest magnitude / 7; two in a byte, the
-    first in its low half."""
+    """7 levels of each sign: the nearest multiple of the block's largest magnitude / 7.
+
+    A byte holds two items, the first in its low half.
+    """
 
     number: ClassVar[int] = 35
     name: ClassVar[str] = "block4"

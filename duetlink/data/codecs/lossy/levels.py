@@ -1,7 +1,7 @@
 """Blocks of numbers as whole multiples of a step: the largest magnitude of a block is `levels` steps.
 
-A block that cannot be written so (an infinity or a NaN in it; a step that is subnormal, or whose multiples
-overflow) is kept as it is: its step is NaN, its items follow the others. Padding of the last block is 0.
+A block that cannot be written so (it has an infinity or a NaN, or its step is subnormal or has multiples that
+overflow) is kept unchanged: its step is NaN, and its items follow the others. Padding of the last block is 0.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from duetlink.data.codecs.base import Bound
 from duetlink.data.codecs.element import Element
 from duetlink.data.codecs.lossy.numbers import Floats, computed_in, rounding
 
-Rounding: TypeAlias = Callable[[Floats], Floats]  # of multiples to whole ones; it may write to its input
+Rounding: TypeAlias = Callable[[Floats], Floats]  # rounds to whole numbers; may write to its input
 
-# of dividing by a step, of the step itself, and of multiplying with it: relative, in float32
+# Relative error in float32 of dividing by a step, of the step itself, and of multiplying by it.
 _ARITHMETIC = 2.0**-21
 
 
@@ -34,7 +34,7 @@ class QuantisedBlocks:
 
 
 def quantise(floats: Floats, block: int, levels: int, rounding: Rounding) -> QuantisedBlocks:
-    """(n,) numbers as ceil(n / block) blocks. `rounding` must not move a number by more than 1."""
+    """Quantise (n,) numbers in ceil(n / block) blocks. `rounding` must not move a number by more than 1."""
     blocks = _blocks(floats, block)
     with np.errstate(over="ignore", invalid="ignore"):
         largest = np.maximum(blocks.max(axis=1), -blocks.min(axis=1))  # NaN where there is one
@@ -51,7 +51,7 @@ def quantise(floats: Floats, block: int, levels: int, rounding: Rounding) -> Qua
 
 
 def dequantise(quantised: QuantisedBlocks, count: int) -> Floats:
-    """The first `count` numbers of the blocks."""
+    """Return the first `count` numbers of the blocks."""
     steps = quantised.steps
     kept = np.isnan(steps)
     if not kept.any():
@@ -63,12 +63,12 @@ def dequantise(quantised: QuantisedBlocks, count: int) -> Floats:
 
 
 def step_bound(element: Element, levels: int, steps: float) -> Bound:
-    """What holds if `Rounding` moves a number by at most `steps` of its whole ones."""
+    """Return the error bound, given that `Rounding` moves a number by at most `steps` steps."""
     block = (steps + levels * _ARITHMETIC) / levels
     if element.storage == computed_in(element):
         return Bound(0.0, block)
     relative = rounding(element)
-    # an original below the normal numbers is a multiple of `least`: what is nearer than half of it is exact
+    # a subnormal original is a multiple of `least`: an error of less than half of that is rounded away
     least = math.ldexp(1.0, 2 - (1 << element.exponent_bits - 1) - element.mantissa_bits)
     subnormal = min(steps, least / 2 / float(np.finfo(np.float32).tiny)) / levels
     return Bound(relative, (block + subnormal) * (1 + relative))

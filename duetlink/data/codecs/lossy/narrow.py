@@ -1,9 +1,9 @@
 """Numbers in a narrower float format, with an exponent per block, so that nothing overflows or vanishes.
 
-Each block of 4096 is scaled by a power of two that brings its largest finite magnitude near the top of the
-narrow format. The narrow items go through the planes codec.
+Each block of 4096 items is scaled by a power of two that brings its largest finite magnitude near the top of
+the narrow format. The narrow items go through the planes codec.
 
-    exponents i16 (sections.py) | planes of the narrow items
+   exponents i16 (sections.py) | planes of the narrow items
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Narrow(Codec):
 
     @abstractmethod
     def rounded(self, floats: Floats) -> Array:
-        """To the nearest narrow items, flat."""
+        """Round to the nearest narrow items; return them flat."""
 
     @abstractmethod
     def widened(self, items: Array) -> NDArray[np.float32] | NDArray[np.float16]:
-        """Narrow items as numbers."""
+        """Return narrow items as NumPy floats."""
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         floats = to_floats(array, element)
@@ -71,7 +71,7 @@ class Narrow(Codec):
 
 
 def _exponents(floats: Floats) -> NDArray[np.int16]:
-    """Per block, the e of 2^(e-1) <= largest finite magnitude < 2^e."""
+    """Return, per block, the e with 2^(e-1) <= largest finite magnitude < 2^e."""
     starts = np.arange(0, floats.size, BLOCK)
     if not starts.size:
         return np.zeros(0, np.int16)
@@ -84,7 +84,10 @@ def _exponents(floats: Floats) -> NDArray[np.int16]:
 
 
 def _scaled(floats: Floats, exponents: NDArray[np.integer]) -> Floats:
-    """Each block times 2^exponent: exact, but for what is subnormal then. Two factors: one may overflow."""
+    """Multiply each block by 2^exponent: exact unless the result is subnormal.
+
+    It takes two factors, since a single one may overflow.
+    """
     halves = np.asarray(exponents, np.int32) >> 1
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         first = np.ldexp(floats.dtype.type(1), halves)
@@ -106,8 +109,10 @@ def _by_block(floats: Floats, factors: Floats) -> Floats:
 
 
 class Float16(Narrow):
-    """IEEE 754 binary16: 11 significant bits. A relative error of 2^-11, and what is below 2^-38 of its
-    block's largest may vanish."""
+    """IEEE 754 binary16: 11 significant bits. The relative error is at most 2^-11.
+
+    Items below 2^-38 of their block's largest may vanish.
+    """
 
     number: ClassVar[int] = 32
     name: ClassVar[str] = "float16"

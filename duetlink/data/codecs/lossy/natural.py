@@ -1,12 +1,12 @@
 """Natural compression (Horvath et al., MSML 2022, arXiv:1905.10988): sign and exponent.
 
-A number between two powers of two becomes one of them, by chance, so that its mean is the number: random bits
-are added to the mantissa, the carry goes into the exponent, and the mantissa is dropped.
+A number between two powers of two is rounded to one of them at random, so that its expected value is the
+number: random bits are added to the mantissa, the carry goes into the exponent, and the mantissa is dropped.
 
-    exponents | signs, one bit each | items kept as they are                                  (sections.py)
+   exponents | signs, one bit each | items kept unchanged                                  (sections.py)
 
-Exponents are bytes, or u16 for float64. Kept are, under the exponent of infinity: infinities, NaNs, subnormal
-numbers, and those whose next power of two is beyond the largest number.
+Exponents are bytes, or u16 for float64. Items that are kept have the exponent of infinity: infinities, NaNs,
+subnormal numbers, and numbers whose next power of two is beyond the largest number.
 """
 
 from __future__ import annotations
@@ -85,6 +85,6 @@ def _fraction(element: Element) -> int:
 
 
 def _random(chance: np.random.Philox, words: NDArray[Any]) -> NDArray[Any]:
-    """Random bits for every word."""
+    """Return random bits for every word."""
     found: NDArray[np.uint64] = chance.random_raw(-(-words.nbytes // 8))
     return found.view(words.dtype)[: words.size]

@@ -1,4 +1,4 @@
-"""Arrays of any float element as numbers that NumPy computes with, and back, rounded to nearest."""
+"""Convert arrays of any float element to NumPy floats and back, rounded to nearest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Floats: TypeAlias = NDArray[np.floating[Any]]  # of `computed_in`
 
 
 def computed_in(element: Element) -> np.dtype[np.floating[Any]]:
-    """float64 for float64, else float32: it holds every number of the element."""
+    """Return float64 for float64, else float32: it holds every number of the element."""
     return np.dtype(np.float64 if element.size_bytes == 8 else np.float32)
 
 
 def to_floats(array: Array, element: Element) -> Floats:
-    """The items, flat: a view where they are of `computed_in` already."""
+    """Return the items, flat: a view if they are of `computed_in` already."""
     flat = array.reshape(-1)
     if element == BFLOAT16:
         return (flat.astype(np.uint32) << 16).view(np.float32)
@@ -29,7 +29,7 @@ def to_floats(array: Array, element: Element) -> Floats:
 
 
 def from_floats(floats: Floats, element: Element) -> Array:
-    """Numbers as items, flat. What is finite stays so: beyond the element's largest it is that."""
+    """Return numbers as items of the element, flat. Finite numbers stay finite: they saturate."""
     if element == BFLOAT16:
         bits = to_bfloat16(floats.astype(np.float32, copy=False))
         bits[(bits & 0x7FFF == 0x7F80) & np.isfinite(floats)] -= 1
@@ -48,7 +48,7 @@ def _to_float16(floats: Floats) -> NDArray[np.float16]:
 
 
 def to_bfloat16(floats: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The bits of the nearest bfloat16, ties to even; NaNs stay NaNs."""
+    """Return the bits of the nearest bfloat16, ties to even; NaNs stay NaNs."""
     bits = floats.view(np.uint32)
     rounded = ((bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16).astype(np.uint16)
     nan = np.isnan(floats)
@@ -58,5 +58,5 @@ def to_bfloat16(floats: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 
 def rounding(element: Element) -> float:
-    """The largest relative error of rounding to an element, where it is not subnormal."""
+    """Return the largest relative error of rounding to an element that is not subnormal."""
     return math.ldexp(1.0, -element.mantissa_bits - 1)

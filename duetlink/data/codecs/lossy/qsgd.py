@@ -1,8 +1,8 @@
 """QSGD (Alistarh et al., NeurIPS 2017, arXiv:1610.02132): stochastic levels per bucket.
 
-An item is rounded to one of the two multiples of its bucket's step next to it, by chance, so that its mean is
-the item. The step follows the largest magnitude, not the 2-norm: the authors' practical variant, QSGDinf. Its
-error is bounded. Levels are entropy-coded.
+An item is rounded at random to one of the two multiples of its bucket's step next to it, so that its expected
+value is the item. The step follows the largest magnitude, not the 2-norm: the authors' practical variant,
+QSGDinf. Its error is bounded. Levels are entropy-coded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from duetlink.data.codecs.lossy.stochastic import Stochastic
 class Qsgd(Stochastic, BlockCodec):
     """Buckets of 512. Level n has 2^(7 - n) - 1 steps: 127 at level 0, 1 (ternary) at level 6.
 
-    Unbiased for float32 and float64 up to their own rounding; narrower ones are rounded to nearest once more.
+    Unbiased for float32 and float64 up to their own rounding; narrower floats are rounded to nearest once
+    more.
     """
 
     number: ClassVar[int] = 36

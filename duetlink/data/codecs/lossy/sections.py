@@ -1,4 +1,4 @@
-"""Several arrays as one payload: each its size in bytes (u64), then as it is, or entropy-coded."""
+"""Several arrays as one payload: for each its size in bytes (u64), then its bytes, plain or entropy-coded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIZE = struct.Struct("<Q")
 
 
 def pack(*arrays: Array) -> bytes:
-    """The payload of C-contiguous arrays."""
+    """Return the payload of C-contiguous arrays."""
     parts: list[bytes | memoryview] = []
     for array in arrays:
         plain = array.reshape(-1).view(np.uint8).data
@@ -27,13 +27,13 @@ def pack(*arrays: Array) -> bytes:
 
 
 class Sections:
-    """What is left to read of a payload."""
+    """The unread part of a payload."""
 
     def __init__(self, payload: memoryview) -> None:
         self._rest = payload
 
     def take(self, dtype: DTypeLike, count: int) -> NDArray[Any]:
-        """The next array, which must have `count` items; raises MalformedChunk. It may be read-only."""
+        """Read the next array, which may be read-only; raise MalformedChunk unless it has `count` items."""
         if len(self._rest) < _SIZE.size:
             raise MalformedChunk("a payload ends where a section should begin")
         (size,) = _SIZE.unpack_from(self._rest)
@@ -46,10 +46,10 @@ class Sections:
         return np.frombuffer(data, dtype)
 
     def rest(self) -> memoryview:
-        """What follows the sections."""
+        """Return what follows the sections."""
         return self._rest
 
     def end(self) -> None:
-        """Raises MalformedChunk if anything is left."""
+        """Raise MalformedChunk if anything is left."""
         if self._rest:
             raise MalformedChunk(f"{len(self._rest)} bytes after the last section")

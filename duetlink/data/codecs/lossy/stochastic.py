@@ -1,4 +1,4 @@
-"""Codecs that round by chance, so that the mean of what is decoded is the number."""
+"""Codecs that round at random, so that the expected value of the decoded number is the number itself."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from duetlink.data.codecs.element import Element
 
 
 class Stochastic(Codec):
-    """`encode` draws from a stream that the system seeds; `encode_by` from the caller's."""
+    """`encode` draws from a random stream that the system seeds; `encode_by` from the caller's stream."""
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         return self.encode_by(np.random.Philox(), array, element, level)
 
     @abstractmethod
     def encode_by(self, chance: np.random.Philox, array: Array, element: Element, level: int) -> bytes:
-        """As `encode`; equal streams and arrays give equal payloads."""
+        """Encode with random numbers of `chance`; equal streams and arrays give equal payloads."""

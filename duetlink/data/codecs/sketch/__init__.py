@@ -1,1 +1,2 @@
-"""Sparse integers as a table of sums that is added blindly and, if not too full, read back whole."""
+"""Encode sparse integers as a table of sums, which can be added without an index and read back if not too
+full."""

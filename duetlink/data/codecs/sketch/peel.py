@@ -1,6 +1,6 @@
-"""Reads a sketch back: item after item, as long as some cell holds one place only.
+"""Read a sketch: one item after the other, as long as some cell holds a single place.
 
-What was not read is known: its cells are not empty. A segment counts as read only if all its cells are empty
+Unread items are detected: their cells are not empty. A segment counts as read only if all its cells are empty
 and its total is that of the values read; nothing is ever estimated.
 """
 
@@ -17,14 +17,14 @@ from duetlink.errors import MalformedChunk
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Peeled:
-    """What a sketch gave. Only places of segments that were read whole are in it, in order.
+    """The content of a sketch: the places of all segments that were read completely, in order.
 
     Attributes:
-        places: at which some member had an item.
-        values: the sums there, modulo 2^64, as signed integers.
-        counts: how many members had an item at the place.
-        complete: for each segment whether it was read whole.
-        left: about how many items of members are in the segments that were not; 0 if all were.
+       places: indices at which some member had an item.
+       values: the sums there, modulo 2^64, as signed integers.
+       counts: the number of members that had an item at the place.
+       complete: for each segment, True if it was read completely.
+       left: approximate number of members' items in the other segments; 0 if there are none.
     """
 
     places: NDArray[np.int64]
@@ -35,18 +35,18 @@ class Peeled:
 
 
 def peel(plan: SketchPlan, sketch: Words) -> Peeled:
-    """Read what a sum of sketches holds. The sketch is used up: it is changed.
+    """Read a sum of sketches. The sketch is overwritten.
 
-    Takes at most as many steps as the plan has cells, whatever is in the sketch.
+    Takes at most as many steps as the plan has cells, even for a malicious sketch.
 
     Raises:
-        MalformedChunk: it has not the size that the plan says.
+        MalformedChunk: its size is not that of the plan.
     """
     if sketch.shape != (plan.words,):
         raise MalformedChunk(f"a sketch of {sketch.size} words, where the plan says {plan.words}")
     value, key, check, _ = plan.parts(sketch)
     found: list[tuple[Words, Words, Words]] = []
-    most = plan.cells  # each item that is read rightly empties a cell
+    most = plan.cells  # each item that is read correctly empties a cell
     candidates = np.flatnonzero(key)
     while candidates.size and most > 0:
         places, cells = _pure(plan, key, check, candidates)
@@ -68,7 +68,7 @@ def peel(plan: SketchPlan, sketch: Words) -> Peeled:
 def _pure(
     plan: SketchPlan, key: Words, check: Words, candidates: NDArray[np.int64]
 ) -> tuple[Words, NDArray[np.int64]]:
-    """Places that stand alone in one of these cells, each once, and the cell."""
+    """Return the places that are alone in one of these cells, each once, and the cell."""
     counts = key[candidates] >> COUNT_SHIFT
     sums = key[candidates] & PLACE_MASK
     places = sums // np.maximum(counts, np.uint64(1))
@@ -83,7 +83,7 @@ def _pure(
 
 
 def _distinct(cells: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Each of them once, in order: of many by marks in a table, of few by sorting."""
+    """Return each cell once, in order: with a table of marks if there are many, by sorting if few."""
     if cells.size * 32 > size:
         marks = np.zeros(size, np.bool_)
         marks[cells] = True
@@ -104,7 +104,7 @@ def _checked(plan: SketchPlan, sketch: Words, found: list[tuple[Words, Words, Wo
     np.add.at(read, segments, values * plan.factors_of(places))
     empty = ((value | key | check) == 0).reshape(plan.segments, -1).all(axis=1)
     complete = empty & (read == totals)
-    complete[segments[1:][places[1:] == places[:-1]]] = False  # read twice: the sketch is nobody's
+    complete[segments[1:][places[1:] == places[:-1]]] = False  # read twice: the sketch is malformed
     kept = complete[segments]
     first_third = (key >> COUNT_SHIFT).reshape(plan.segments, HASHES, plan.rows)[:, 0].sum(axis=1)
     read_counts = np.bincount(segments, weights=counts, minlength=plan.segments).astype(np.int64)

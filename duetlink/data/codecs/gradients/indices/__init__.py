@@ -1,4 +1,4 @@
-"""Sorted positions in few bits: which index codecs there are, by name and by number."""
+"""Index codecs, by name and by number: they write sorted positions in few bits."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from duetlink.errors import LocalProtocolError, UnknownCodec
 
 AUTO = "auto"
 
-# 3 and 5 to 9 were others', which are benchmarks' now.
+# Numbers 3 and 5 to 9 belong to codecs that only benchmarks use now.
 _ALL: tuple[IndexCodec, ...] = (PcodecGaps(), GapRice(), Bitmap())
 BY_NAME = {codec.name: codec for codec in _ALL}
 _BY_NUMBER = {codec.number: codec for codec in _ALL}
 
 
 def register(codec: IndexCodec) -> None:
-    """Add one to this process, to be chosen by name alone; its number is free for ever."""
+    """Add an index codec to this process, chosen by name only; its number must never be reused."""
     BY_NAME[codec.name] = _BY_NUMBER[codec.number] = codec
 
 
 def chosen(name: str, size: int, count: int) -> IndexCodec:
-    """The codec of that name; for AUTO, the one of ours of fewest predicted bits.
+    """Return the codec of that name; for AUTO, the one of ours with the fewest predicted bits.
 
     Raises:
-        LocalProtocolError: there is none of that name.
+        LocalProtocolError: there is no codec of that name.
     """
     if name == AUTO:
         return min(_ALL, key=lambda codec: codec.predicted_bits(size, count))
@@ -35,7 +35,7 @@ def chosen(name: str, size: int, count: int) -> IndexCodec:
 
 
 def by_number(number: int) -> IndexCodec:
-    """Raises UnknownCodec."""
+    """Return the codec of that number, or raise UnknownCodec."""
     try:
         return _BY_NUMBER[number]
     except KeyError:

@@ -1,6 +1,6 @@
-"""The contract of an index codec: which of n items are sent, as bytes.
+"""The contract of an index codec: the positions of the items that are sent, as bytes.
 
-The payload says neither n nor how many there are: both stand where the payload stands.
+The payload contains neither n nor the number of positions: its container has both.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ class IndexCodec(ABC):
 
     number: ClassVar[int]  # what a payload carries; never used again for another codec
     name: ClassVar[str]
-    exact: ClassVar[bool] = True  # the positions that come back are those that were given
+    exact: ClassVar[bool] = True  # decoding returns exactly the encoded positions
 
     @abstractmethod
     def predicted_bits(self, size: int, count: int) -> float:
-        """Of the payload, if every set of `count` positions below `size` is as likely as any other."""
+        """Return the expected size of the payload if all sets of `count` positions are equally likely."""
 
     @abstractmethod
     def encode(self, positions: Positions, size: int, seed: int) -> bytes:
-        """The payload of sorted, unique positions below `size`. `seed` (64 bits) is that of any chance."""
+        """Return the payload of sorted, unique positions below `size`. `seed` (64 bits) seeds random
+        choices."""
 
     @abstractmethod
     def decode(self, payload: memoryview, size: int, count: int) -> Positions:
-        """The positions: sorted, unique, below `size`; `count` of them, but for Bloom filters that send
-        every positive. At most a few times `size` and the payload are allocated.
+        """Return the positions: sorted, unique, below `size`; `count` of them if the codec is exact.
 
-        Raises anything for a payload that `encode` did not make.
+        Allocates at most a few times `size` and the payload. May raise anything for a payload that `encode`
+        did not make.
         """

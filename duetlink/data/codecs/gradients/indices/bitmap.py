@@ -1,4 +1,4 @@
-"""One bit an item."""
+"""Positions as one bit per item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers in few bits or in unary, most significant bit first, without a loop over them."""
+"""Numbers in few bits or in unary, most significant bit first, vectorised."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from numpy.typing import NDArray
 
 from duetlink.errors import MalformedChunk
 
-MAX_WIDTH = 56  # with the 7 bits before it in its first byte, a number is in 64
+MAX_WIDTH = 56  # a number and up to 7 bits before it in its first byte fit 64 bits
 
 Words: TypeAlias = NDArray[np.uint64]
 Widths: TypeAlias = NDArray[np.int64]
 
 
 def byte_count(bits: int) -> int:
-    """As many bytes as bits need."""
     return -(-bits // 8)
 
 
 def pack(values: NDArray[np.integer], widths: Widths | int) -> bytes:
-    """`values` (n,), each below 2^width, in `widths` bits each; zeros fill the last byte.
+    """Write `values` (n,), each below 2^width, in `widths` bits each; zeros fill the last byte.
 
-    A number's bytes are added to those of the others: no two numbers share a bit.
+    The bytes of all numbers are added up, since no two numbers share a bit.
     """
     words = values.astype(np.uint64)
     ends = np.cumsum(np.broadcast_to(widths, words.shape), dtype=np.int64)
@@ -40,21 +39,21 @@ def pack(values: NDArray[np.integer], widths: Widths | int) -> bytes:
 
 
 def unpack(payload: memoryview, count: int, width: int) -> Words:
-    """`count` numbers of the same width; raises MalformedChunk unless the payload is exactly theirs."""
+    """Return `count` numbers of one width; raise MalformedChunk unless the payload has exactly their size."""
     if not 0 <= width <= MAX_WIDTH or len(payload) != byte_count(count * width):
         raise MalformedChunk(f"{count} numbers of {width} bits in {len(payload)} bytes")
     return take(readable(payload), np.arange(count, dtype=np.int64) * width, width)
 
 
 def readable(payload: memoryview) -> NDArray[np.uint8]:
-    """A copy of the payload for `take`: bytes follow it that a number at its end may be read with."""
+    """Return a copy of the payload for `take`, padded so that the last number can be read as 8 bytes."""
     padded = np.zeros(len(payload) + 8, np.uint8)
     padded[: len(payload)] = np.frombuffer(payload, np.uint8)
     return padded
 
 
 def take(padded: NDArray[np.uint8], starts: Widths, widths: Widths | int) -> Words:
-    """The numbers at bit positions `starts` (n,), none beyond the end of the payload."""
+    """Return the numbers at bit positions `starts` (n,), none beyond the end of the payload."""
     first = starts >> 3
     words = np.zeros(starts.size, np.uint64)
     for byte in range(byte_count(7 + int(np.max(widths, initial=0)))):
@@ -65,15 +64,17 @@ def take(padded: NDArray[np.uint8], starts: Widths, widths: Widths | int) -> Wor
 
 
 def pack_ends(ends: NDArray[np.int64]) -> bytes:
-    """Numbers in unary, each so many 0 bits and a 1: a bit string with ones at `ends` (sorted, unique), and
-    zeros to the end of the last one's byte."""
+    """Write numbers in unary, each as that many 0 bits and a 1, given the positions of the ones.
+
+    `ends` are sorted and unique; zeros fill the last byte.
+    """
     ones = np.zeros(int(ends[-1]) + 1 if ends.size else 0, np.bool_)
     ones[ends] = True
     return np.packbits(ones).tobytes()
 
 
 def unpack_ends(payload: memoryview, count: int, most_bits: int) -> NDArray[np.int64]:
-    """Where the ones are; raises MalformedChunk unless there are `count`, within `most_bits` and a byte."""
+    """Return the positions of the ones; raise MalformedChunk unless `count` lie within `most_bits`."""
     if len(payload) > most_bits // 8 + 1:
         raise MalformedChunk(f"{len(payload)} bytes of at most {most_bits} bits")
     found = np.unpackbits(np.frombuffer(payload, np.uint8))

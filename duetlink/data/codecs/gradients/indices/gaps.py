@@ -1,7 +1,7 @@
 """Sorted positions as the numbers of items between them, in Rice codes or through pcodec.
 
-Rice codes fit the geometric gaps of positions that are all as likely. Pcodec has bins of their distribution
-and ANS codes, and comes near its entropy for any clustering.
+Rice codes fit the geometric gaps of equally likely positions. Pcodec has bins of their distribution and ANS
+codes, and comes near its entropy for any clustering.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from duetlink.data.codecs.pcodec_ import Pcodec
 from duetlink.errors import MalformedChunk
 
 _UINT32, _UINT64 = BY_NAME["uint32"], BY_NAME["uint64"]
-_HEAD_BITS = 400  # of a pcodec file and its table of bins, about
-_LOSS = 0.03  # bits above the entropy, about
+_HEAD_BITS = 400  # approximate header of a pcodec file, with its table of bins
+_LOSS = 0.03  # approximate bits above the entropy
 
 
 class GapRice(IndexCodec):
-    """Within 4 % of the entropy of random positions up to a density of 1 %."""
+    """Gaps in Rice codes: within 4 % of the entropy of random positions up to a density of 1 %."""
 
     number: ClassVar[int] = 2
     name: ClassVar[str] = "gap_rice"
@@ -57,12 +57,16 @@ class PcodecGaps(IndexCodec):
 
 
 def gaps_of(positions: Positions) -> Positions:
-    """How many items lie between each position and the one before: 0 for neighbours."""
+    """Return the number of items between each position and the one before: 0 for neighbours."""
     return np.diff(positions, prepend=-1) - 1
 
 
 def positions_of(gaps: Positions, size: int) -> Positions:
-    """The inverse; raises MalformedChunk where a gap is negative or the last position is not below `size`."""
+    """Return the positions of these gaps.
+
+    Raises:
+        MalformedChunk: a gap is negative, or the last position is not below `size`.
+    """
     if gaps.size == 0:
         return gaps
     if gaps.min() < 0 or gaps.sum(dtype=np.float64) > 2.0 * size:  # no cumulative sum wraps around below that
@@ -74,7 +78,7 @@ def positions_of(gaps: Positions, size: int) -> Positions:
 
 
 def bits_per_position(size: int, count: int) -> float:
-    """The entropy of a geometric gap: H(p) / p bits for a density of p."""
+    """Return the entropy of a geometric gap: H(p) / p bits for a density of p."""
     density = count / size if size else 0.0
     if not 0 < density < 1:
         return 0.0

@@ -19,20 +19,20 @@ HEAD_BITS = 8 * _HEAD.size
 
 
 def predicted_bits(mean: float) -> float:
-    """Of one number with a geometric distribution from 0 on, at the best k."""
+    """Return the expected bits per number, at the best k, for a geometric distribution from 0 on."""
     k = _first_guess(mean)
     return min(_bits_at(candidate, mean) for candidate in (max(k - 1, 0), k, k + 1))
 
 
 def encode(numbers: Positions) -> bytes:
-    """Numbers from 0 on, at the k that makes the fewest bytes."""
+    """Encode numbers from 0 on, at the k that makes the fewest bytes."""
     k = _best(numbers)
     quotients = bits.pack_ends(np.cumsum((numbers >> k) + 1) - 1)
     return _HEAD.pack(k, len(quotients)) + quotients + bits.pack(numbers & ((1 << k) - 1), k)
 
 
 def decode(payload: memoryview, count: int, most: int) -> Positions:
-    """`count` numbers whose sum is at most `most`; raises MalformedChunk."""
+    """Return `count` numbers whose sum is at most `most`; raise MalformedChunk for others."""
     if len(payload) < _HEAD.size:
         raise MalformedChunk(f"Rice codes in {len(payload)} bytes")
     k, size = _HEAD.unpack_from(payload)

@@ -1,4 +1,4 @@
-"""The values at chosen positions in few bits: which value codecs there are, by name and by number."""
+"""Value codecs, by name and by number: they write the values at chosen positions in few bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duetlink.errors import LocalProtocolError, UnknownCodec
 AUTO = "auto"
 _AUTO = "block8"
 
-# 8 and 9 were others', which are benchmarks' now.
+# Numbers 8 and 9 belong to codecs that only benchmarks use now.
 _ALL: tuple[ValueCodec, ...] = (
     RawValues(),
     TensorValues(1, "lossless", Pcodec()),
@@ -30,15 +30,15 @@ _BY_NUMBER = {codec.number: codec for codec in _ALL}
 
 
 def register(codec: ValueCodec) -> None:
-    """Add one to this process; its number is free for ever."""
+    """Add a value codec to this process; its number must never be reused."""
     BY_NAME[codec.name] = _BY_NUMBER[codec.number] = codec
 
 
 def chosen(name: str) -> ValueCodec:
-    """The codec of that name; AUTO is 8-bit blocks.
+    """Return the codec of that name; AUTO is 8-bit blocks.
 
     Raises:
-        LocalProtocolError: there is none of that name.
+        LocalProtocolError: there is no codec of that name.
     """
     try:
         return BY_NAME[_AUTO if name == AUTO else name]
@@ -47,7 +47,7 @@ def chosen(name: str) -> ValueCodec:
 
 
 def by_number(number: int) -> ValueCodec:
-    """Raises UnknownCodec."""
+    """Return the codec of that number, or raise UnknownCodec."""
     try:
         return _BY_NUMBER[number]
     except KeyError:

@@ -12,22 +12,22 @@ Values: TypeAlias = NDArray[np.float32]
 
 
 class ValueCodec(ABC):
-    """One way to write values. Instances hold no state. The payload does not say how many there are."""
+    """One way to write values. Instances hold no state. The payload does not contain their number."""
 
     number: int  # what a payload carries; never used again for another codec
     name: str
 
     @abstractmethod
     def encode(self, values: Values, seed: int) -> bytes:
-        """The payload. `seed` (64 bits) is that of any chance: equal seeds and values, equal payloads.
+        """Return the payload. `seed` (64 bits) seeds random choices: equal seeds and values, equal payloads.
 
         Raises:
-            CodecFailed: values that this codec cannot write.
+            CodecFailed: this codec cannot write these values.
         """
 
     @abstractmethod
     def decode(self, payload: memoryview, count: int) -> Values:
-        """The `count` values; at most a few times that and the payload are allocated.
+        """Return the `count` values; allocates at most a few times their size and the payload's.
 
-        Raises anything for a payload that `encode` did not make.
+        May raise anything for a payload that `encode` did not make.
         """

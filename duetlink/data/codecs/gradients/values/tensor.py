@@ -1,4 +1,4 @@
-"""Values as they are, or through a codec of tensors, as an array of float32."""
+"""Values as plain float32, or through a codec of tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duetlink.data.codecs.lossy.stochastic import Stochastic
 
 
 class RawValues(ValueCodec):
-    """Four bytes each."""
+    """Four bytes per value."""
 
     number = 0
     name = "raw"
@@ -24,7 +24,7 @@ class RawValues(ValueCodec):
 
 
 class TensorValues(ValueCodec):
-    """Any codec of float32, at its own level."""
+    """Any codec that accepts float32, at its default level."""
 
     def __init__(self, number: int, name: str, codec: Codec) -> None:
         self.number, self.name, self._codec = number, name, codec
@@ -37,7 +37,7 @@ class TensorValues(ValueCodec):
 
 
 class StochasticValues(ValueCodec):
-    """Any such codec, at its own level."""
+    """Any stochastic codec, at its default level."""
 
     def __init__(self, number: int, name: str, codec: Stochastic) -> None:
         self.number, self.name, self._codec = number, name, codec
