@@ -1,4 +1,4 @@
-"""`duetlink.log_to(path)`: a file of what happens inside, to be sent with a bug report."""
+"""`duetlink.log_to(path)`: a file of internal events, to be sent with a bug report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duetlink.base import events
 from duetlink.base.events import Event, Shown
 from duetlink.version import __version__
 
-MAX_BYTES = 16 * 1024 * 1024  # a peer that makes events without end fills no disk
+MAX_BYTES = 16 * 1024 * 1024  # so that a peer that causes endless events does not fill the disk
 
 _LOGGER = logging.getLogger("duetlink")
 
@@ -55,7 +55,7 @@ class EventLog(logging.Handler):
         return f"<log of events in {self.path}{', closed' if self._file is None else ''}>"
 
     def close(self) -> None:
-        """Write no more. Safe to call twice."""
+        """Stop writing. Safe to call twice."""
         self._unlisten()
         _LOGGER.removeHandler(self)
         with self._writing:
@@ -65,7 +65,7 @@ class EventLog(logging.Handler):
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """A warning in words, which may quote anybody: of it the file gets where it comes from."""
+        """Log the origin of a warning, but not its text, which may quote anybody."""
         error = record.exc_info[0] if record.exc_info else None
         self._write(
             "logged",
@@ -93,16 +93,19 @@ class EventLog(logging.Handler):
 
 
 def log_to(path: str | os.PathLike[str], *, addresses: bool = False) -> EventLog:
-    """Append what happens inside from here on to the file `path`, for a bug report: a line of JSON for each
-    event, with its time in UTC, its name and its fields.
+    """Append internal events from now on to the file `path`, for a bug report.
 
-    The file has no values, names, session codes or texts of anybody. It has sizes, times, the versions of
-    duetlink and Python, and which paths and codecs were tried; addresses only with `addresses=True`. Only its
-    owner may read it. It ends at 16 MiB, when what is returned is closed, or with this process.
+    Each event is a line of JSON with its time in UTC, its name and its fields.
 
-        with duetlink.log_to("report.jsonl"):
-            duet = duetlink.join(code)
+    The file contains no values, names, session codes or texts of users. It contains sizes, times, the
+    versions of duetlink and Python, and the paths and codecs that were tried; addresses only with
+    `addresses=True`. Only its owner may read it. Logging ends at 16 MiB, when the returned object is closed,
+    or with this process.
 
-    Raises OSError: the file cannot be written.
+       with duetlink.log_to("report.jsonl"):
+           duet = duetlink.join(code)
+
+    Raises:
+        OSError: the file cannot be written.
     """
     return EventLog(Path(path), addresses=addresses)

@@ -1,12 +1,12 @@
-"""What happens inside, for whoever observes it: one frozen dataclass for each kind of event.
+"""Internal events for observers: one frozen dataclass for each kind of event.
 
-Observers only observe: `emit` returns nothing and raises nothing, so nothing that runs depends on who
-listens. Events are harmless by the types of their fields: numbers, words of this program's own text, classes
-of errors without their messages, and addresses that hide themselves. A field of any other type is shown as
-withheld, so no value, no session code and no text of a peer or a person gets into a log by an event.
+Observers only observe: `emit` returns nothing and raises nothing, so no behaviour depends on them. Events are
+harmless by the types of their fields: numbers, words of this program's own text, classes of errors without
+their messages, and addresses that hide themselves. A field of any other type is shown as withheld, so no
+value, no session code and no text of a peer or a user gets into a log through an event.
 
 `logging.getLogger("duetlink")` gets every event, as a record with the attributes `event` and `source`. Events
-have the levels INFO and DEBUG, so Python prints none of them where nobody has configured logging.
+have the levels INFO and DEBUG, so Python prints none of them unless logging is configured.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Word(str):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An IP address or host, which only those see who ask for addresses."""
+    """An IP address or host, shown only to observers that ask for addresses."""
 
     text: str = dataclasses.field(repr=False)
 
@@ -46,17 +46,17 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that has happened."""
+    """One occurrence."""
 
     level: ClassVar[int] = logging.INFO
 
     @classmethod
     def name(cls) -> str:
-        """`path_opened` of `PathOpened`."""
+        """Return `path_opened` for `PathOpened`."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def shown(self, *, addresses: bool = False) -> dict[str, Shown]:
-        """The fields as JSON knows them."""
+        """Return the fields as values that JSON can hold."""
         names = (field.name for field in dataclasses.fields(self))
         return {name: _shown(getattr(self, name), addresses) for name in names}
 
@@ -70,12 +70,12 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class DuetStateChanged(Event):
     state: Word
-    why: type[BaseException] | None = None  # where it has closed
+    why: type[BaseException] | None = None  # if it has closed
 
 
 @dataclass(frozen=True, slots=True)
 class IceServersChosen(Event):
-    """What STUN and TURN servers answered before a connection was made; those of the peer are lent."""
+    """The result of checking STUN and TURN servers before a connection; the peer's servers are lent."""
 
     configured: int  # addresses
     answering: int
@@ -86,7 +86,7 @@ class IceServersChosen(Event):
 class LinkOpened(Event):
     initiator: bool
     together: bool  # both sides are on one machine
-    codecs: int  # how many both sides have
+    codecs: int  # number of codecs that both sides have
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class LinkLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class ReconnectFailed(Event):
-    """One attempt of many."""
+    """One of several attempts to reconnect failed."""
 
     error: type[BaseException]
 
@@ -122,7 +122,7 @@ class EpochBegan(Event):
 
 @dataclass(frozen=True, slots=True)
 class MemberLost(Event):
-    """The link to the member at this seat has ended, or its time has."""
+    """The link to the member at this seat has ended or timed out."""
 
     seat: int
     why: type[BaseException]
@@ -144,7 +144,7 @@ class PathOpened(Event):
 
 @dataclass(frozen=True, slots=True)
 class PathFailed(Event):
-    """It could not be opened, and is tried again."""
+    """A path could not be opened; it will be tried again after `retry_s`."""
 
     path: Word
     error: type[BaseException]
@@ -154,7 +154,7 @@ class PathFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class PathLost(Event):
-    """It was open and has broken."""
+    """An open path has broken."""
 
     path: Word
     error: type[BaseException]
@@ -166,7 +166,7 @@ class PathMeasured(Event):
 
     path: Word
     bytes_per_s: float
-    alone: bool  # else it was measured beside other traffic
+    alone: bool  # False if there was other traffic during the measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class CompressionChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class CodecChosen(Event):
-    """The tuner's decision `number`; it comes again with what was measured."""
+    """The tuner's decision `number`; it is emitted again with the measured rate."""
 
     number: int
     path: Word
@@ -233,12 +233,12 @@ class CodecChosen(Event):
 @dataclass(frozen=True, slots=True)
 class PolicyDecided(Event):
     action: Word
-    policy: int | None  # its place in the list, from 0 on; None where none matches
+    policy: int | None  # its index in the list, from 0; None if none matches
 
 
 @dataclass(frozen=True, slots=True)
 class RequestStepped(Event):
-    """A request came, or `step` has happened to it, and brought it to `phase`."""
+    """A request arrived, or `step` has happened to it and changed its phase to `phase`."""
 
     level: ClassVar[int] = logging.DEBUG
 
@@ -255,7 +255,7 @@ class RoomStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class RoomRefused(Event):
-    """None could be started."""
+    """No room (child process for a peer's program) could be started."""
 
     desk: Word
     took_s: float
@@ -265,29 +265,29 @@ class RoomRefused(Event):
 class RoomEnded(Event):
     desk: Word
     lived_s: float
-    limit: bool  # it took more time, memory or processor than it may
-    killed: bool  # by the system, or by a person
+    limit: bool  # it exceeded its time, memory or processor limit
+    killed: bool  # by the system or the user
 
 
-# -- how they get to those who observe -------------------------------------------------------------------
+# -- delivery to observers -------------------------------------------------------------------------------
 
 
 class Sink:
-    """Where one duet, group or link says what happens to it. `source` tells one from another in a log."""
+    """The events of one duet, group or link. `source` is its number in a log."""
 
     def __init__(self) -> None:
         self.source = next(_SOURCES)
         self._watchers: list[Callable[[], None]] = []
 
     def emit(self, event: Event) -> None:
-        """As `emit`, from any thread."""
+        """Emit an event with this source, from any thread."""
         emit(event, self.source)
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after each change of what a person would want to see; returns what ends that.
+        """Call `callback` after each change that is visible to the user; return a function that ends this.
 
-        Both from any thread; `callback` is called on the loop thread and must return at once. What it raises
-        is logged, and stops nothing.
+        Both may be called from any thread; `callback` is called on the loop thread and must return at once.
+        Its exceptions are logged and ignored.
         """
         self._watchers.append(callback)
 
@@ -298,7 +298,7 @@ class Sink:
         return unwatch
 
     def changed(self) -> None:
-        """Something that a person would want to see has changed. On the loop thread."""
+        """Call the watchers after a change that is visible to the user. On the loop thread."""
         for callback in list(self._watchers):
             try:
                 callback()
@@ -310,7 +310,7 @@ _listeners: tuple[Listener, ...] = ()
 
 
 def emit(event: Event, source: int = 0) -> None:
-    """Let observers know, from any thread. Never raises; cheap where nobody listens."""
+    """Pass an event to all observers, from any thread. Never raises; cheap if there are none."""
     if not _listeners and not _LOGGER.isEnabledFor(event.level):
         return
     for listener in _listeners:
@@ -321,7 +321,7 @@ def emit(event: Event, source: int = 0) -> None:
 
 
 def listen(listener: Listener) -> Callable[[], None]:
-    """Call `listener` with each event and its source, on whichever thread; returns what ends that."""
+    """Call `listener` with each event and its source, on any thread; return a function that ends this."""
     global _listeners
     _listeners = (*_listeners, listener)
 
@@ -349,6 +349,6 @@ def _shown(value: object, addresses: bool) -> Shown:
 
 
 def error_name(error: type[BaseException]) -> str:
-    """The class that is Python's or duetlink's: other names may be those of a person."""
+    """Return the name of the first base class that is Python's or duetlink's: others may be private."""
     ours = (one for one in error.__mro__ if one.__module__.partition(".")[0] in ("builtins", "duetlink"))
     return next(ours).__name__

@@ -1,4 +1,4 @@
-"""An error once more, for whoever else it concerns."""
+"""Copy an error, to raise it in several places."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ E = TypeVar("E", bound=DuetError)
 
 
 def reraise(error: E) -> E:
-    """The same class, message and attributes, without traceback, cause and context.
+    """Return an error of the same class, message and attributes, without traceback, cause and context.
 
-    One error that is raised in several tasks collects the tracebacks of all of them, and holds on to
-    whatever is in their frames.
+    If one error object is raised in several tasks, it collects the tracebacks of all of them, and keeps the
+    objects in their frames alive.
     """
     return copy.copy(error)

@@ -1,5 +1,5 @@
-"""The audit log: what was shared, asked, answered and let out, as a journal (`duetlink.base.journal`).
+"""The audit log: objects shared, requests, answers and releases, as a journal (`duetlink.base.journal`).
 
-A line is on the disk before what it tells happens. A log that was found torn or cut says so in a line of its
-own, and goes on.
+A line is on the disk before the event that it describes takes place. If the end of the file was found torn or
+cut off, the log records this in a line of its own and continues.
 """

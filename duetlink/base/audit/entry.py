@@ -1,4 +1,5 @@
-"""One line of the audit log: what happened, to which object, in whose words. Never what the object holds."""
+"""One line of the audit log: the event, the object's name and the reasons given, never the object's
+content."""
 
 from __future__ import annotations
 
@@ -7,28 +8,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-MAX_TEXT = 2000  # characters of each text, the peer's as well
+MAX_TEXT = 2000  # characters of each text, including the peer's
 MAX_LINE_BYTES = 512 * 1024  # more than the longest texts, all of them escaped, can take
 
 OPENED, CONNECTED, CLOSED = "opened", "connected", "closed"
 SHARE, UNSHARE, GIFT = "share", "unshare", "gift"
 REQUEST, WITHDRAWN, ANSWER, RELEASE = "request", "withdrawn", "answer", "release"
-GROUP = "group"  # an operation of a group is about to send: which, of how many bytes, to whom
-POLICY = "policy"  # one was added or removed
-PORT = "port"  # a TCP service was shared, or taken back; a connection by a shared port began or ended
+GROUP = "group"  # an operation of a group is about to send: its name, size and receivers
+POLICY = "policy"  # a policy was added or removed
+PORT = "port"  # a TCP service was shared or withdrawn; a connection through a shared port began or ended
 RUN = "run"  # an asset was opened, or a function run, for the peer, in a process of its own
 RECOVERED = "recovered"  # the log was found torn or cut, and goes on from here
-UNREADABLE = "unreadable"  # stands for a line that is no entry; never written
+UNREADABLE = "unreadable"  # the kind of a line that is no valid entry; never written
 
 _PLACE = ("number", "when", "previous", "hash")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What the log says of one event. Fields that do not apply are empty, and not written."""
+    """One event. Fields that do not apply are empty, and are not written."""
 
     kind: str
-    number: int = -1  # 0, 1, 2, … from the beginning of the log; given by the log, as the next one
+    number: int = -1  # 0, 1, 2, … from the beginning of the log; assigned when it is appended
     when: str = ""  # UTC, ISO 8601
     session: str = ""  # random, one for each duet on each side
     peer: str = ""  # as it called itself
@@ -38,22 +39,22 @@ class Entry:
     revision: int | None = None
     value_kind: str = ""
     size_bytes: int | None = None  # of the whole object
-    left_bytes: int | None = None  # of it, when its transfer had ended; by a connection
-    came_bytes: int | None = None  # by a connection
-    connection: int | None = None  # by a port: the same number where it begins and where it ends
+    left_bytes: int | None = None  # sent when the transfer had ended, or by a connection
+    came_bytes: int | None = None  # received by a connection
+    connection: int | None = None  # number of a connection through a port, the same at its start and its end
     fingerprint: str = ""
-    reason: str = ""  # in the words of whoever caused it
+    reason: str = ""  # in the words of the person who caused the event
     state: str = ""  # `approved`, `denied`; `begun`, `complete`, `cancelled`, `failed`; `added`, `removed`
     answer_reason: str = ""
     by: str = ""  # `person`, or `policy NAME`
     path: str = ""
     verifier: str = ""
-    lineage: str = ""  # how it came from what the owner holds, where it is not just that
+    lineage: str = ""  # how a result was computed from the owner's objects; empty for an object itself
     previous: str = ""  # the hash of the entry before it
     hash: str = ""
 
     def to_fields(self, when: str) -> dict[str, Any]:
-        """What the log writes of it: overlong texts cut, without its place, which the journal adds."""
+        """Return the fields to write, with long texts cut, without those that the journal adds."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         written = {
             name: _cut(value) if isinstance(value, str) else value
@@ -64,7 +65,7 @@ class Entry:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """What a line holds. Fields that this version does not know are left out: a newer one wrote them."""
+        """Return the entry of a line. Fields unknown to this version are ignored: a newer one wrote them."""
         known = {field.name: field.type for field in dataclasses.fields(cls)}
         right: dict[str, Any] = {
             name: value

@@ -1,4 +1,5 @@
-"""The file of the audit log: entries are appended, chained, and on the disk before what they tell happens."""
+"""The file of the audit log: entries are appended, chained, and on the disk before their event takes
+place."""
 
 from __future__ import annotations
 
@@ -37,13 +38,13 @@ class AuditLog:
         self._journal = Journal(path, max_line_bytes=MAX_LINE_BYTES, lock_timeout_s=lock_timeout_s)
 
     def append(self, entries: Sequence[Entry], *, sync: bool = True) -> int:
-        """Write `entries` in this order, all or none; returns the position in the file where they begin.
+        """Write `entries` in this order, all or none; return the offset in the file at which they begin.
 
-        With `sync` they are on the disk when this returns, and so is everything before them; without, they
-        are with the operating system: a process that dies loses none, a power cut may. Blocks.
+        With `sync`, they and everything before them are on the disk when this returns. Without, the operating
+        system has them: a process that dies loses none, a power cut may. Blocks.
 
         Raises:
-            AuditUnavailable: they are not written, or not surely.
+            AuditUnavailable: they are not written, or it is not certain that they are.
         """
 
         def fields(found: str) -> Iterator[dict[str, Any]]:
@@ -65,7 +66,9 @@ class AuditLog:
             raise unavailable(self.path, error) from error
 
     def snapshot(self) -> tuple[Head | None, int]:
-        """The head, and the size of the log at the same moment; where the lock cannot be had, just after it.
+        """Return the head, and the size of the log at the same moment.
+
+        If the lock is not available, the size may be slightly newer.
 
         Raises:
             AuditUnavailable: they cannot be read.
@@ -80,7 +83,7 @@ class AuditLog:
 
 
 def unavailable(path: Path, error: Exception) -> AuditUnavailable:
-    """The error that says what to do."""
+    """Return the error that tells the user what to do."""
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
         words = "it, or its head, is a symbolic link, which is not followed; name the file itself"

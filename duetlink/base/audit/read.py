@@ -1,4 +1,4 @@
-"""Reading the log from the disk, entry by entry, in bounded memory."""
+"""Read the log from the disk, entry by entry, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duetlink.errors import AuditUnavailable
 
 
 def lines(path: Path, begin_bytes: int = 0, end_bytes: int | None = None) -> Iterator[bytes]:
-    """The lines from `begin_bytes` on, with their newline. One over MAX_LINE_BYTES is cut: it is no entry.
+    """Yield the lines from `begin_bytes` on, with their newline. A line over MAX_LINE_BYTES is cut.
 
     Raises:
         AuditUnavailable: the file cannot be read.
@@ -26,8 +26,10 @@ def lines(path: Path, begin_bytes: int = 0, end_bytes: int | None = None) -> Ite
 
 
 def entries(path: Path, begin_bytes: int = 0) -> Iterator[tuple[Entry, bytes]]:
-    """Each entry from `begin_bytes` on, with its line. A line that is no entry comes as one of kind
-    `unreadable`, with its beginning as the reason; a torn end is left out. Raises AuditUnavailable.
+    """Yield each entry from `begin_bytes` on, with its line.
+
+    An invalid line is returned as an entry of kind `unreadable`, with its beginning as the reason; a torn end
+    is skipped. Raises AuditUnavailable.
     """
     if path.exists() and path.stat().st_size < begin_bytes:  # it was cut
         begin_bytes = 0

@@ -1,11 +1,11 @@
-"""Whether a log is as it was written: a walk along its chain that says what is wrong, and where.
+"""Verify that a log is unchanged, and report what is wrong at which line.
 
-The walk knows the number and the hash that the next entry must name. An entry whose own hash is right but
-whose number is not is out of place: entries before it are missing, or stand further down, or it stands there
-twice.
+The verification follows the chain and knows the number and the hash that the next entry must name. An entry
+with a valid hash and an unexpected number is out of place: entries before it are missing or stand further
+down, or it is a repetition.
 
-Where the file was moved away, as logrotate does, the chain goes on in the new one, with an entry that says
-so. The files together, the oldest first, are then one log.
+If the file was moved away, as logrotate does, the chain continues in the new file, with an entry that says
+so. Together, the oldest first, the files are one log.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from duetlink.base.quantities import count_text
 from duetlink.errors import AuditUnavailable
 
 CHANGED, MISSING, REORDERED, REPEATED, TORN = "changed", "missing", "reordered", "repeated", "torn"
-MOST_FINDINGS = 100  # that are described; the others are counted
+MOST_FINDINGS = 100  # described findings; further ones are only counted
 _MOST_GAPS = 10_000
 _MOVED = ", in a file that was moved away or removed: verify that one together with this, as the earlier one"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, at a line of the file (1, 2, …; 0: of the head file). `file` names an earlier
-    file; of the log itself it is empty.
+    """One thing that is wrong, at a line of the file (1, 2, …; 0: of the head file).
+
+    `file` names an earlier file; it is empty for the log itself.
     """
 
     line: int
@@ -48,20 +49,23 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a walk found. `hash` is that of the last entry: who notes it elsewhere can prove the log later."""
+    """The result of a verification.
+
+    `hash` is that of the last entry: if it is noted elsewhere, it proves later that the log is unchanged.
+    """
 
     path: Path
     entries: int
     hash: str
     findings: tuple[Finding, ...] = ()
-    more: int = 0  # findings beyond those
+    more: int = 0  # number of further findings
 
     @property
     def intact(self) -> bool:
         return not self.findings
 
     def to_json(self) -> dict[str, Any]:
-        """Schema `duetlink-audit/1`."""
+        """Return the report in the schema `duetlink-audit/1`."""
         return {
             "schema": "duetlink-audit/1",
             "path": str(self.path),
@@ -89,12 +93,12 @@ class Report:
 
 
 def verify(path: Path, earlier: Sequence[Path] = ()) -> Report:
-    """Walk the log at `path`, as long as it is now, and compare its end with the head file beside it.
+    """Check the log at `path`, up to its present size, and compare its end with the head file.
 
-    `earlier` are files that it was before it was moved away, the oldest first.
+    `earlier` are the files that were moved away before, the oldest first.
 
     Raises:
-        AuditUnavailable: one of them cannot be read, or an earlier one is not there.
+        AuditUnavailable: one of them cannot be read, or an earlier one does not exist.
     """
     head, size_bytes = AuditLog(path).snapshot()
     walk = _Walk(head)
@@ -112,7 +116,7 @@ def verify(path: Path, earlier: Sequence[Path] = ()) -> Report:
 
 @dataclass(slots=True)
 class _Walk:
-    """One step per line."""
+    """The state of a verification, one step per line."""
 
     head: Head | None
     file: str = ""
@@ -122,19 +126,19 @@ class _Walk:
     next_number: int = 0
     last_hash: str = FIRST
     unreadable: int = 0  # lines since the last entry
-    # first, behind the last, before which line of which file
+    # missing entries: first number, number after the last, and the line and file before which they belong
     gaps: list[tuple[int, int, int, str]] = field(default_factory=list)
-    moved: set[tuple[int, str]] = field(default_factory=set)  # lines that say that the log goes on there
+    moved: set[tuple[int, str]] = field(default_factory=set)  # lines that record the move to a new file
     findings: list[Finding] = field(default_factory=list)
     more: int = 0
-    displaced: bool = False  # the entry that the head names
+    displaced: bool = False  # the entry that the head names is at another offset
 
     def begin(self, file: str) -> None:
-        """The lines of another file follow; empty: those of the log as it is now."""
+        """Start the next file; an empty name means the present log."""
         self.file, self.line, self.position_bytes = file, 0, 0
 
     def take(self, line: bytes) -> None:
-        """Look at the next line."""
+        """Check the next line."""
         self.line += 1
         self.position_bytes += len(line)
         if len(line) >= MAX_LINE_BYTES:
@@ -183,7 +187,7 @@ class _Walk:
         if hash_ != head.hash:
             self._found(CHANGED, f"the head file names another entry {number}", 0)
         elif self.position_bytes != head.size_bytes:
-            self.displaced = True  # by what was changed before it, or else the head was changed
+            self.displaced = True  # because lines before it were changed, or the head was
 
     def _found(self, what: str, words: str, line: int | None = None, file: str | None = None) -> None:
         if len(self.findings) >= MOST_FINDINGS:
@@ -193,7 +197,7 @@ class _Walk:
             self.findings.append(Finding(where, what, words, self.file if file is None else file))
 
     def report(self, path: Path) -> Report:
-        """What was found, in the order of the lines."""
+        """Return the findings, in the order of the lines."""
         if self.head is None and self.line:
             self._found(MISSING, "it is not there or damaged; an end that was cut off would not be found", 0)
         behind = self.head.number + 1 if self.head is not None else 0
@@ -205,7 +209,7 @@ class _Walk:
             self._found(MISSING, f"{_entries(first, behind)} before it{why}", line, file)
         if self.displaced and not self.findings:
             self._found(CHANGED, "it names another place for its entry", 0)
-        # those of the log itself last, as its lines are; within a file by line
+        # the present log's findings come last; within a file they are sorted by line
         files = {name: place for place, name in enumerate(dict.fromkeys(each.file for each in self.findings))}
         files[""] = len(files)
         findings = sorted(self.findings, key=lambda finding: (files[finding.file], finding.line))

@@ -1,1 +1,1 @@
-"""Chance that nobody can foretell: random words, and which rows are drawn by them."""
+"""Unpredictable random numbers, and samples of rows that are drawn with them."""

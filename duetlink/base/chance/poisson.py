@@ -1,4 +1,4 @@
-"""Poisson sampling: each row is in a batch with the same probability, whoever else is in it."""
+"""Poisson sampling: each row is in a batch with the same probability, independently of the others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy.typing as npt
 def poisson_sample(
     rows: int, rate: float, uniform: Callable[[int], npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.int64]:
-    """The rows of one batch, ascending: each of `rows` with probability `rate`, independently of the others.
+    """Return the rows of one batch, ascending: each of `rows` is in it with probability `rate`.
 
-    `uniform` gives so many numbers over 0 and up to 1, all as probable.
+    `uniform(n)` returns n numbers of the uniform distribution on (0, 1].
 
-    The gaps between rows that are drawn are geometric, so the work is in proportion to the batch and not to
-    the table. A batch may be empty.
+    The gaps between chosen rows are geometric, so the work is proportional to the batch and not to the table.
+    A batch may be empty.
     """
     if rate >= 1.0:
         return np.arange(rows)

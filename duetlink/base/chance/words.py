@@ -1,7 +1,7 @@
-"""Random numbers that nobody can foretell: for noise, and for who is drawn into a batch.
+"""Unpredictable random numbers, for noise and for the choice of rows.
 
-A generator for simulations (Mersenne Twister, PCG64, Philox) can be run backwards from some of what it has
-given. Whoever sees the noise of one step could then take the noise off all others.
+A generator for simulations (Mersenne Twister, PCG64, Philox) can be reconstructed from some of its output.
+Anybody who sees the noise of one step could then remove the noise of all others.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class RandomWords:
         self._encryptor, self._process = cipher.encryptor(), os.getpid()
 
     def words(self, count: int) -> npt.NDArray[np.uint64]:
-        """`count` times 64 random bits."""
-        if os.getpid() != self._process:  # a fork has its parent's key, and would have the same words
+        """Return `count` times 64 random bits."""
+        if os.getpid() != self._process:  # a fork has its parent's key, and would draw the same words
             self._begin()
         return np.frombuffer(self._encryptor.update(bytes(8 * count)), np.uint64)
 
     def uniform(self, count: int) -> npt.NDArray[np.float64]:
-        """`count` numbers from the open interval (0, 1), on a grid of 2^-53."""
+        """Return `count` numbers from the open interval (0, 1), on a grid of 2^-53."""
         return ((self.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * _BELOW_ONE

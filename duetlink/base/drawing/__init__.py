@@ -1,1 +1,1 @@
-"""What a call that takes long draws of how it stands: a line or a bar, by what it is drawn on."""
+"""Show the progress of a slow call: a line or a bar, depending on notebook, terminal or log."""

@@ -8,7 +8,7 @@ from duetlink.base.drawing import screen
 
 
 def bar(**options: Any) -> Any:
-    """A tqdm bar with these options, of something that began `screen.delay_s()` ago."""
+    """Return a tqdm bar with these options, for a task that began `screen.delay_s()` ago."""
     if screen.is_log():
         from duetlink.base.drawing.log_bar import LogBar
 

@@ -1,4 +1,4 @@
-"""A tqdm bar where nothing can be drawn over: a line for each minute, and one for its end."""
+"""A tqdm bar for logs, which cannot be overwritten: a line each minute, and one at the end."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from duetlink.base.drawing import screen
 
 
 class LogBar(tqdm):  # type: ignore[misc] # tqdm has no type information
-    """What tqdm would draw goes nowhere; `display` is the one place from which it does."""
+    """A tqdm bar whose own output is discarded; only `display` writes."""
 
     def __init__(self, **options: Any) -> None:
         self._next_s = 0.0  # when the next line is due
         self._said = ""
-        # with a delay, nothing is drawn before it is known how far it is
+        # with a delay, tqdm draws nothing before the first update
         super().__init__(file=io.StringIO(), delay=1e-9, **options)
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""One line that says what a call waits for, once it has waited for a second."""
+"""A line that says what a call is waiting for, shown after one second."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from duetlink.panel import in_notebook
 
 
 class WaitingLine:
-    """Shows one line while a call waits, and ends it with what has come of it.
+    """Shows one line while a call waits, and replaces it by the outcome.
 
     In a notebook the line is replaced when it ends. Elsewhere it goes to stderr, as progress bars do; a log
-    gets it once a minute. Use it on the thread that waits: output belongs to its cell.
+    gets it once a minute. Use it on the waiting thread: output belongs to its cell.
     """
 
     def __init__(self, what: str, interrupt: str) -> None:
-        """`what` is waited for; `interrupt` says what an interrupt does, such as `withdraw the request`."""
+        """`what` is being waited for; `interrupt` is the effect of Ctrl-C, such as `withdraw the request`."""
         self.what = what
         self._interrupt = interrupt
         self._begun_s = time.monotonic()
-        self._handle: Any = None  # of the notebook's output, which has the words `_shown`
+        self._handle: Any = None  # handle of the notebook's output, whose text is `_shown`
         self._shown = ""
-        self._next_s = self._begun_s + screen.delay_s()  # when it is drawn, in a log the next time
+        self._next_s = self._begun_s + screen.delay_s()  # time of the first drawing, in a log of the next one
         self._is_shown = self._has_ended = False
 
     def show(self) -> None:
-        """Draw the line once the wait takes long; in a notebook again where `what` is new."""
+        """Draw the line if the wait is long enough; redraw it in a notebook if `what` has changed."""
         now_s = time.monotonic()
         if self._has_ended or now_s < self._next_s:
             return
@@ -53,7 +53,7 @@ class WaitingLine:
             screen.write(f"{self.what} … (Ctrl-C to {self._interrupt}) ")
 
     def end(self, outcome: str) -> None:
-        """Say what has come of it, if the line is shown. Only the first call counts."""
+        """Show the outcome if the line is shown. Only the first call counts."""
         if self._has_ended:
             return
         self._has_ended = True

@@ -1,7 +1,7 @@
-"""Every call to the operating system that a journal makes. All of these raise OSError.
+"""The operating system calls of a journal. All functions here may raise OSError.
 
-Files that must survive a power cut need more than being written: the file, its directory, and the order of
-both have to reach the disk.
+A file that must survive a power cut has to be synchronised to the disk, and so has its directory, in the
+right order.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from duetlink.base.journal.head import SIZE_BYTES, Head, head_path
 
 READ_AND_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-OVERWRITE = os.O_WRONLY | os.O_CREAT  # from the beginning; what is longer stays
+OVERWRITE = os.O_WRONLY | os.O_CREAT  # writes from the beginning, without truncating
 REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
-# O_NOFOLLOW: who can write to the directory could put a link to another of the owner's files in its place.
+# O_NOFOLLOW: other writers of the directory could replace the file by a link to another of the owner's files.
 _ALWAYS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
-    """A descriptor of `path`, which its owner alone may read. A journal opens what it writes here."""
+    """Open `path`, readable only by its owner, and yield the descriptor."""
     fd = os.open(path, flags | _ALWAYS, 0o600)
     try:
         yield fd
@@ -35,7 +35,7 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def lock_beside(path: Path, timeout_s: float) -> filelock.BaseFileLock:
-    """The lock that whoever writes `path` holds, of processes and threads."""
+    """Return the lock, for processes and threads, that a writer of `path` holds."""
     return filelock.FileLock(path.with_name(path.name + ".lock"), timeout=timeout_s, mode=0o600)
 
 
@@ -44,7 +44,7 @@ def sync(fd: int) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """So that a new file is found again after a power cut; Windows cannot, and does not need to."""
+    """Synchronise a directory, so that a new file exists after a power cut; Windows needs no such call."""
     with contextlib.suppress(OSError):
         fd = os.open(directory, os.O_RDONLY)
         try:
@@ -54,7 +54,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def close_to_others(fd: int) -> None:
-    """A file that others may read, since something else made it, is its owner's again."""
+    """Make a file readable only by its owner, if another program made it readable by others."""
     if os.name == "posix" and os.fstat(fd).st_mode & 0o077:
         os.fchmod(fd, 0o600)
 
@@ -64,12 +64,12 @@ def size_bytes(fd: int) -> int:
 
 
 def write_all(fd: int, content: bytes | bytearray, begin_bytes: int) -> None:
-    """Append `content` to a file of `begin_bytes`: all of it, or the file is cut back to what it was."""
+    """Append `content` to a file of `begin_bytes`: all of it, or truncate the file to its former size."""
     left = memoryview(content)
     try:
         while left:
             left = left[os.write(fd, left) :]
-    except OSError:  # a full disk takes the beginning: nobody was told of it
+    except OSError:  # a full disk may have taken a part, which no caller may rely on
         with contextlib.suppress(OSError):
             os.ftruncate(fd, begin_bytes)
         raise
@@ -80,7 +80,7 @@ def cut(fd: int, end_bytes: int) -> None:
 
 
 def read_range(fd: int, begin_bytes: int, end_bytes: int) -> bytes:
-    """Fewer bytes where the file ends before `end_bytes`."""
+    """Return the bytes of a range, fewer if the file ends before `end_bytes`."""
     os.lseek(fd, begin_bytes, os.SEEK_SET)
     found = bytearray()
     while len(found) < end_bytes - begin_bytes:
@@ -94,8 +94,9 @@ def read_range(fd: int, begin_bytes: int, end_bytes: int) -> bytes:
 def read_lines(
     path: Path, max_line_bytes: int, begin_bytes: int = 0, end_bytes: int | None = None
 ) -> Iterator[bytes]:
-    """The lines from `begin_bytes` on, with their newline. An overlong one is cut: no journal has it.
-    The last one may be torn.
+    """Yield the lines from `begin_bytes` on, with their newline. The last one may be torn.
+
+    A line over `max_line_bytes`, which no journal contains, is cut.
     """
     with open(path, "rb") as file:
         file.seek(begin_bytes)
@@ -106,14 +107,14 @@ def read_lines(
             if not line:
                 return
             yield line
-            while line and not line.endswith(b"\n"):  # the rest of an overlong one
+            while line and not line.endswith(b"\n"):  # skip the rest of a line that is too long
                 position += len(line)
                 line = file.readline(max_line_bytes)
             position += len(line)
 
 
 def read_head(journal: Path) -> Head | None:
-    """The head of a journal; None where there is none, or one that is damaged."""
+    """Return the head of a journal; None if it is missing or damaged."""
     try:
         with opened(head_path(journal), os.O_RDONLY) as fd:
             return Head.from_bytes(os.read(fd, 2 * SIZE_BYTES))
@@ -122,7 +123,7 @@ def read_head(journal: Path) -> Head | None:
 
 
 def write_head(journal: Path, head: Head, *, synced: bool = False) -> None:
-    """With `synced`, it is on the disk when this returns."""
+    """Write the head file; with `synced`, it is on the disk when this returns."""
     with opened(head_path(journal), OVERWRITE) as fd:
         os.write(fd, head.to_bytes())
         if synced:
@@ -130,7 +131,7 @@ def write_head(journal: Path, head: Head, *, synced: bool = False) -> None:
 
 
 def identity(journal: Path) -> tuple[int, ...]:
-    """Changes when the file or its head does; empty where one is missing."""
+    """Return a key that changes when the file or its head does; empty if one is missing."""
     try:
         files = os.stat(journal), os.stat(head_path(journal))
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Where a journal ends: its last line, and how long the file is with it. A pure value; `files` keeps it.
+"""The last line of a journal and the file's size with it. A pure value; `files` stores it.
 
-The head file holds one line of JSON of a fixed size, written over in place after each append. After a crash
-it may be behind the journal; the line that it does not name yet follows in the chain. It is ahead where a
-power cut took lines that had not reached the disk: then it says, truly, that they are missing.
+The head file holds one line of JSON of a fixed size, overwritten after each append. After a crash it may be
+older than the journal; the next line in the chain is then valid. It is newer if a power cut lost lines that
+had not reached the disk: then it shows, correctly, that they are missing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import msgspec
 
 from duetlink.base.journal.line import FIRST, canonical, hash_of, parse
 
-SIZE_BYTES = 256  # less than a sector: it is written whole or not at all
+SIZE_BYTES = 256  # less than a sector, so a write is atomic
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The last line of a journal, and how long the file is with it."""
+    """The number and hash of a journal's last line, and the size of the file with it."""
 
     number: int = -1
     hash: str = FIRST
@@ -33,7 +33,7 @@ class Head:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Head:
-        """Raises ValueError for anything that `to_bytes` did not make."""
+        """Parse a head; raise ValueError for anything that `to_bytes` did not make."""
         head = msgspec.json.decode(content, type=cls)
         if head.to_bytes() != content:
             raise ValueError("not as it was written")
@@ -45,7 +45,7 @@ def head_path(journal: Path) -> Path:
 
 
 def seal(end: Head, fields: Mapping[str, Any]) -> tuple[bytes, Head]:
-    """The line with these fields that follows `end`, and the head that names it."""
+    """Return the line with these fields that follows `end`, and the head for it."""
     chained = {**fields, "number": end.number + 1, "previous": end.hash}
     chained["hash"] = hash_of(chained)
     line = canonical(chained) + b"\n"
@@ -53,10 +53,10 @@ def seal(end: Head, fields: Mapping[str, Any]) -> tuple[bytes, Head]:
 
 
 def follow(end: Head, line: bytes) -> tuple[dict[str, Any], Head]:
-    """The fields of the line that comes after `end`, and the head that names it.
+    """Return the fields of the line that comes after `end`, and the head for it.
 
     Raises:
-        ValueError: it is not as it was written, or is not the next one.
+        ValueError: the line was changed, or is not the next one.
     """
     try:
         fields = parse(line.removesuffix(b"\n"))

@@ -1,13 +1,13 @@
-"""The file itself: locked, walked from its beginning, appended to.
+"""The file of a journal: locked, read from its beginning, appended to.
 
-A line is on the disk before its head is, and the head before the line counts as written. So there may be
+A line is on the disk before its head is, and the head before the append returns. So there may be
 
-    a line, and a head from before it   its writer ended before it was done: the line counts
-    part of a line, and such a head     the same, but what it said is lost
-    a head, and not its line            the file was cut off, or put back from an old copy
+   a line, and the head before it      its writer died before it was done: the line counts
+   part of a line, and such a head     the same, but its content is lost
+   a head without its line             the file was cut off, or restored from an old copy
 
-The last two are damage, as is whatever does not follow in the chain. An old file that was put back together
-with its old head is not found.
+The last two are damage, as is anything that does not follow in the chain. An old file that was restored
+together with its old head is not detected.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Fields = Mapping[str, Any]
 
 
 class Journal:
-    """One journal of one user. Several threads and processes may use it at once, whoever holds the lock.
+    """One journal of one user. Several threads and processes may use it, one at a time under the lock.
 
-    The directory holds, beside the file: its head, a lock file, and what was found torn (`.torn`). Only their
-    owner may read them. Between calls the last line that was written here is remembered, so that a file which
-    is gone with its head is missed, and nothing else.
+    The directory contains, beside the file: its head, a lock file, and torn lines (`.torn`). Only their owner
+    may read them. Between calls this object remembers the last line that it wrote, so that the loss of the
+    file together with its head is detected.
     """
 
     def __init__(self, path: Path, *, max_line_bytes: int, lock_timeout_s: float) -> None:
@@ -46,7 +46,7 @@ class Journal:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock, which the methods that write need; the directory is made where it is missing.
+        """Hold the lock, which the writing methods need; create the directory if it is missing.
 
         Raises filelock.Timeout, OSError.
         """
@@ -56,12 +56,12 @@ class Journal:
             yield
 
     def snapshot(self) -> tuple[Head | None, int]:
-        """The head, and the size of the file at the same moment; where the lock cannot be had, just after it.
+        """Return the head, and the size of the file at the same moment. Takes the lock itself.
 
-        Takes the lock itself. Raises OSError.
+        If the lock is not available, the size may be slightly newer. Raises OSError.
         """
         with contextlib.ExitStack() as stack:
-            # without a lock file nobody writes, and none is made: a copy may lie anywhere
+            # without a lock file there is no writer, and none is made: this may be a copy in any directory
             if os.path.exists(self._lock.lock_file):
                 with contextlib.suppress(OSError):  # also filelock.Timeout
                     stack.enter_context(self._lock.acquire(poll_interval=_POLL_INTERVAL_S))
@@ -72,20 +72,21 @@ class Journal:
                 return head, 0
 
     def identity(self) -> tuple[int, ...]:
-        """Changes when the file or its head does; empty where one is missing. Raises OSError."""
+        """Return a key that changes when the file or its head does; empty if one is missing. Raises
+        OSError."""
         return files.identity(self.path)
 
-    # -- going on whatever is there --------------------------------------------------------------------------
+    # -- append despite damage -------------------------------------------------------------------------------
 
     def append_mending(
         self, entries: Callable[[str], Iterable[Fields]], when: Callable[[], str], *, synced: bool
     ) -> int:
-        """Mend the end of the file where it is damaged, then append; returns where the lines begin, in bytes.
+        """Mend a damaged end of the file, then append; return the offset of the new lines in bytes.
 
-        `entries` is told what was found wrong with the end, in words (empty: nothing), and gives the fields
-        of the lines in their order. All are written, or none. With `synced` they are on the disk when this
-        returns, and so is everything before them; without, they are with the operating system: a process
-        that dies loses none, a power cut may. Raises OSError.
+        `entries` is called with a description of the damage (empty if there is none), and returns the fields
+        of the lines in their order. All are written, or none. With `synced`, they and everything before them
+        are on the disk when this returns; without, the operating system has them: a process that dies loses
+        none, a power cut may. Raises OSError.
         """
         is_new = not self.path.exists()
         with files.opened(self.path, files.READ_AND_APPEND) as fd:
@@ -101,17 +102,17 @@ class Journal:
             files.sync_directory(self.path.parent)
         return begin_bytes
 
-    # -- going on only where all is as it was written --------------------------------------------------------
+    # -- append only to an undamaged file --------------------------------------------------------------------
 
     def walk(self, take: Callable[[dict[str, Any]], object]) -> Head:
-        """Give the fields of every line in order to `take`; returns where the chain goes on.
+        """Call `take` with the fields of every line in order; return the head of the last line.
 
-        Lines behind the head are taken in, for good.
+        Lines behind the head file's are accepted, and the head file is updated.
 
         Raises:
-            AuditBroken: the file is damaged, or `take` raised ValueError; the message says where. The lines
-                before the damage were taken.
-            OSError: it cannot be read, or a line behind the head cannot be made to stay.
+            AuditBroken: the file is damaged, or `take` raised ValueError; the message says where. `take` was
+                called for the lines before the damage.
+            OSError: the file cannot be read, or a line behind the head cannot be synchronised.
         """
         stated = files.read_head(self.path)
         has_head_file = stated is not None or head_path(self.path).exists()
@@ -140,12 +141,12 @@ class Journal:
         return found
 
     def append(self, end: Head, fields: Fields) -> Head:
-        """Add a line behind `end`, where `walk` said that the file ends.
+        """Add a line behind `end`, the head that `walk` returned.
 
         The line and the head are on the disk when this returns.
 
         Raises:
-            OSError: the line is not written, or not surely.
+            OSError: the line is not written, or it is not certain that it is.
         """
         if not end.size_bytes:  # the head first: from here on a file without one is damaged
             files.write_head(self.path, end, synced=True)
@@ -159,9 +160,10 @@ class Journal:
         return head
 
     def start_over(self, fields: Fields, aside: Path, take: Callable[[dict[str, Any]], object]) -> None:
-        """Keep the lines before the damage, add one, and copy the file as it is to `aside`.
+        """Keep the lines before the damage, add one, and copy the damaged file to `aside`.
 
-        `take` is as for `walk`. A crash on the way leaves the file damaged, or done. Raises OSError.
+        `take` is as for `walk`. A crash meanwhile leaves either the damaged file or the new one. Raises
+        OSError.
         """
         kept = bytearray()
         end = Head()

@@ -1,4 +1,4 @@
-"""The form of one line: canonical JSON that states its own hash."""
+"""The format of one line: canonical JSON that contains its own hash."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-FIRST = "0" * 64  # what the first line has as the hash of the one before it
+FIRST = "0" * 64  # `previous` of the first line
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """The fields of a line without its newline, when it is just as it was written: its hash is right.
+    """Return the fields of a line without its newline, after checking its format and its hash.
 
     Raises:
-        ValueError: it is not.
+        ValueError: the line is not exactly as it was written.
     """
     try:
         fields = json.loads(line.decode("ascii"))
@@ -32,10 +32,10 @@ def parse(line: bytes) -> dict[str, Any]:
 
 
 def hash_of(fields: Mapping[str, Any]) -> str:
-    """SHA-256 over the canonical JSON of everything but the hash."""
+    """Return the SHA-256 of the canonical JSON of everything but the hash."""
     return hashlib.sha256(canonical(fields)).hexdigest()
 
 
 def canonical(fields: Mapping[str, Any]) -> bytes:
-    """JSON with sorted keys, without spaces, in ASCII: one way to write the same fields."""
+    """Return JSON with sorted keys, without spaces, in ASCII: equal fields give equal bytes."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")

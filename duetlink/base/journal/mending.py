@@ -1,8 +1,8 @@
-"""Finds where a journal goes on whose end may be damaged, and mends the end so that it can.
+"""Find the end of a journal that may be damaged, and mend it so that lines can be appended.
 
-What a crash of ours leaves is put right: a torn line goes into a file beside the journal, and lines whose
-writer ended before it wrote the head are taken in. What a crash cannot have made stays where it is, for
-whoever verifies the journal to find.
+Damage that a crash of this program causes is repaired: a torn line is moved to a file beside the journal, and
+lines whose writer died before it wrote the head are accepted. Other damage stays in place, where a
+verification finds it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ _CHUNK_BYTES = 4096  # read at once on the way back to the last newline; more th
 def mended_end(
     fd: int, path: Path, max_line_bytes: int, when: Callable[[], str], known: Head
 ) -> tuple[Head, str]:
-    """Where the chain goes on, and what was found wrong with the end of the journal, in words.
+    """Return the head to append to, and a description of the damage at the end of the journal.
 
-    `fd` is the journal, open to be read and appended to. Whoever calls holds the lock. `when` tells the time
-    for the record of a torn line. `known` is the last line that this process knows to have been written. A
-    journal whose file was moved away goes on in the new file where the old one ended. Raises OSError.
+    `fd` is the journal, open for reading and appending; the caller holds the lock. `when` returns the time
+    for the record of a torn line. `known` is the last line that this process knows to be written. If the
+    journal's file was moved away, the chain continues in the new file after the old file's last line. Raises
+    OSError.
     """
     head, size_bytes = files.read_head(path), files.size_bytes(fd)
     if size_bytes == 0:
@@ -58,7 +59,7 @@ def mended_end(
 def _put_torn_aside(
     fd: int, path: Path, size_bytes: int, max_line_bytes: int, when: Callable[[], str]
 ) -> int:
-    """Move what follows the last newline out of the journal; returns how much that was."""
+    """Move the bytes after the last newline out of the journal; return their number."""
     torn_bytes = 0
     tail = b""
     while torn_bytes < size_bytes:
@@ -84,7 +85,8 @@ def _put_torn_aside(
 
 
 def _last(fd: int, size_bytes: int, max_line_bytes: int) -> Head:
-    """The last line of a journal without a head. What follows it stays, for a verification to find."""
+    """Return the last valid line of a journal without a head. Bytes after it stay, for a verification to
+    find."""
     tail = files.read_range(fd, max(0, size_bytes - 2 * max_line_bytes), size_bytes)
     for line in reversed(tail.split(b"\n")):
         with contextlib.suppress(ValueError):
@@ -94,7 +96,7 @@ def _last(fd: int, size_bytes: int, max_line_bytes: int) -> Head:
 
 
 def _adopted(path: Path, head: Head, size_bytes: int, max_line_bytes: int) -> Head:
-    """Take in the lines that were written when their writer ended before it wrote the head."""
+    """Accept the lines that were written by a writer that died before it wrote the head."""
     with contextlib.suppress(ValueError):
         for line in files.read_lines(path, max_line_bytes, head.size_bytes, size_bytes):
             _, head = follow(head, line)

@@ -1,1 +1,4 @@
-"""The loop thread with its synchronous facade, and meters. Knows nothing of links or values."""
+"""The loop thread with its synchronous interface, the end of the process, threads, and meters.
+
+This package knows nothing of links or values.
+"""

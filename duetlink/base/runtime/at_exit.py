@@ -1,14 +1,15 @@
-"""What is open in this process, and how all of it ends with the interpreter.
+"""Close everything that is open in this process when the interpreter ends.
 
-CPython ends in this order: the main thread is through, hooks of `threading` run, threads that are no daemons
-are joined, hooks of `atexit` run. pyarrow has a hook of `atexit` (a `weakref.finalize`) that waits for every
-open Flight stream, and a stream ends only when its link does, so links have to close before. `threading` has
-no public name for its hooks; `concurrent.futures` uses the same private one.
+CPython ends in this order: the main thread finishes, hooks of `threading` run, non-daemon threads are joined,
+hooks of `atexit` run. pyarrow has a hook of `atexit` (a `weakref.finalize`) that waits for every open Flight
+stream, and a stream ends only when its link does, so links have to close before. `threading` has no public
+name for its hooks; `concurrent.futures` uses the same private one.
 
-Ending has two phases. First everything is closed politely and at once: peers are told, members of a group
-that still need something are served. What has not closed by a deadline, because a peer does not answer, is
-then cut: its links end without a goodbye, so that no stream is left, and its child processes are killed. A
-second Ctrl-C cuts at once. A fork has the objects but none of the threads: there the hook does nothing.
+Ending has two phases. First everything closes politely and at the same time: peers are notified, and members
+of a group that still need data are served. Whatever has not closed by a deadline, because a peer does not
+answer, is then cut: its links end without a goodbye, so that no stream remains, and its child processes are
+killed. A second Ctrl-C cuts at once. A fork has the objects but none of the threads: there the hook does
+nothing.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.runtime.own_threads import forget_calls, wait_calls
 from duetlink.errors import LinkClosed
 
-KERNEL_ENDED = "its kernel has ended"  # what peers are told
+KERNEL_ENDED = "its kernel has ended"  # the reason that peers get
 
-# A member of a group that ends while others are in an operation serves them for half of this. Peers that are
-# there answer within two round trips, so only a peer that is not makes a script wait for so long.
+# A member of a group that ends while others are in an operation serves them for half of this. Running peers
+# answer within two round trips, so a script waits this long only for a peer that does not answer.
 POLITE_S = 4.0
 # Jupyter asks a kernel to end, sends SIGTERM after 2.5 s and SIGKILL after 5 s (`shutdown_wait_time`).
 POLITE_IN_A_KERNEL_S = 1.5
-_CUT_S = 1.0  # what is left to do by then waits for nobody
+_CUT_S = 1.0  # time for the steps after a cut, which wait for no peer
 _CALLS_S = 3.5  # a dial that a stopped peer's kernel has accepted ends after 3 s (net/paths/tcp.py)
 
 _log = logging.getLogger(__name__)
@@ -46,20 +47,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExitPlan:
-    """How one duet, group or torch job ends with its process."""
+    """The steps that end one duet, group or torch job with its process."""
 
     thread: LoopThread  # its share of the loop; stopping it is the last step
     close: Callable[[float], Coroutine[Any, Any, None]]
-    """Closes politely. It is told how many seconds are left."""
+    """Closes politely, within the seconds that it is given."""
     cut: Callable[[], None]
-    """Called on the loop thread: after it, `close` waits for no peer. `close` may run or have ended."""
+    """Called on the loop thread: from then on `close` waits for no peer. `close` may run or have ended."""
 
 
 class Killable(Protocol):
     """A child process, such as `asyncio.subprocess.Process`."""
 
     def kill(self) -> None:
-        """Raises ProcessLookupError when it has ended."""
+        """Raise ProcessLookupError if the process has ended."""
 
 
 class OpenHere:
@@ -73,30 +74,30 @@ class OpenHere:
         self._children: weakref.WeakSet[Killable] = weakref.WeakSet()
 
     def add(self, plan: ExitPlan) -> None:
-        """Close it when the interpreter ends, unless `discard` comes before."""
+        """Run this plan when the interpreter ends, unless `discard` is called before."""
         self._begin()
         with self._lock:
             self._plans.append(plan)
 
     def discard(self, plan: ExitPlan) -> None:
-        """It has closed."""
+        """Forget a plan whose duet or group has closed."""
         self._begin()
         with self._lock, contextlib.suppress(ValueError):
             self._plans.remove(plan)
 
     def add_last(self, end: Callable[[], None]) -> None:
-        """Call `end` after all of that, on the thread that ends the interpreter."""
+        """Call `end` after all plans, on the thread that ends the interpreter."""
         self._begin()
         with self._lock:
             self._last[end] = None
 
     def discard_last(self, end: Callable[[], None]) -> None:
-        """It has been called."""
+        """Forget a function of `add_last` that has been called."""
         with self._lock:
             self._last.pop(end, None)
 
     def add_child(self, child: Killable) -> None:
-        """Kill this child process if it is still there when everything has closed."""
+        """Kill this child process if it still runs after everything has closed."""
         self._begin()
         with self._lock:
             self._children.add(child)
@@ -155,7 +156,7 @@ class OpenHere:
 
 
 def _cut(plan: ExitPlan) -> None:
-    # aiortc's tasks fail when a connection is taken from them, and asyncio prints what nobody asks for
+    # aiortc's tasks fail when they lose their connection, and asyncio would print these errors
     plan.thread.loop.set_exception_handler(lambda loop, context: _log.debug("%s", context["message"]))
     plan.cut()
 
@@ -166,7 +167,7 @@ def _wait_calls() -> None:
 
 @contextlib.contextmanager
 def _logged() -> Iterator[None]:
-    """Log what goes wrong, and go on. A Ctrl-C ends the block."""
+    """Log an exception of the block, and continue. Ctrl-C ends the block."""
     try:
         yield
     except KeyboardInterrupt:
@@ -176,7 +177,7 @@ def _logged() -> Iterator[None]:
 
 
 def _is_kernel() -> bool:
-    """Whether this process is a Jupyter kernel, which is killed soon after it was asked to end."""
+    """Return True in a Jupyter kernel, which is killed soon after it was asked to end."""
     kernelapp = sys.modules.get("ipykernel.kernelapp")
     return kernelapp is not None and bool(kernelapp.IPKernelApp.initialized())
 

@@ -1,4 +1,4 @@
-"""The line of the program that calls duetlink, for errors that several members see."""
+"""Find the line of the user's program that called duetlink, for errors that several members see."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 
 def here() -> str:
-    """The line of the first caller outside duetlink: `train.py:12`, without the folders, which are private.
+    """Return the line of the first caller outside duetlink, such as `train.py:12`, without its folders.
 
-    In a notebook the file is the cell: `cell 3:12`, as far as IPython tells its number.
+    In a notebook the file is the cell: `cell 3:12`, if IPython has its number.
     """
     frame = sys._getframe(1)
     ours = __name__.partition(".")[0]

@@ -1,4 +1,4 @@
-"""How many processors there are, how busy they are, and what work takes of one."""
+"""Count processors, and measure their load and the processor time of work."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 _STAT = Path("/proc/stat")
 _EVERY_S = 0.5
-_WAITED = 10.0  # times the processor's, from which on time has passed in waiting
+_WAITED = 10.0  # if the elapsed time is this many times the processor time, the thread mostly waited
 _FINE_S = 1e-4  # a coarser clock cannot time one chunk
 
-# Seconds that this thread has worked; where no clock for that is fine enough, that have passed.
+# Processor seconds of this thread, or elapsed seconds if no such clock is fine enough.
 work_clock = (
     time.thread_time if time.get_clock_info("thread_time").resolution <= _FINE_S else time.perf_counter
 )
 
 
 def count() -> int:
-    """How many processors this process may use, at least 1."""
+    """Return the number of processors that this process may use, at least 1."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS, Windows
@@ -27,11 +27,10 @@ def count() -> int:
 
 
 class Stopwatch:
-    """How long this thread has worked since, in seconds.
+    """Measures the processor time of this thread since its construction, in seconds.
 
-    That is its processor's time: threads and programs that want the same processors say nothing of the work.
-    Where it waited for most of the time, as work does that takes the GIL often while others hold it, all of
-    the time counts.
+    Processor time is not affected by other threads and programs. If the thread waited for most of the time,
+    as work does that takes the GIL often while others hold it, the elapsed time counts instead.
     """
 
     def __init__(self) -> None:
@@ -43,7 +42,7 @@ class Stopwatch:
 
 
 class CpuMeter:
-    """The share of all processors that other programs use. Any thread may ask."""
+    """Measures the share of all processors that other programs use. Any thread may call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,8 +52,9 @@ class CpuMeter:
         self._load: float | None = None
 
     def load(self, now_s: float) -> float | None:
-        """0 to 1, over the last half second or so; None where it is not known. Costs little: it looks twice a
-        second.
+        """Return the load over about the last half second, 0 to 1; None if it is unknown.
+
+        It is measured at most twice a second.
         """
         with self._lock:
             if (passed_s := now_s - self._asked_s) >= _EVERY_S:
@@ -69,7 +69,7 @@ class CpuMeter:
         self._load = None if load is None else min(1.0, max(0.0, load - own))
 
     def _all(self) -> float | None:
-        """The share that is in use, by any process; None at first."""
+        """Return the share in use by any process; None at first."""
         now = _busy_and_all()
         if now is None:
             return _load_average()
@@ -80,8 +80,9 @@ class CpuMeter:
 
 
 def _busy_and_all() -> tuple[int, int] | None:
-    """Clock ticks of all processors since the system started (proc(5)); Linux only. Busy is what programs
-    were: interrupts are mostly those of the network, which is ours.
+    """Return busy and total clock ticks of all processors since the system started (proc(5)); Linux only.
+
+    Busy ticks are those of programs: interrupts are mostly those of this program's network traffic.
     """
     try:
         line = _STAT.read_text(encoding="ascii").split("\n", 1)[0]
@@ -93,7 +94,7 @@ def _busy_and_all() -> tuple[int, int] | None:
 
 
 def _load_average() -> float | None:
-    """Runnable tasks over a minute, where the system counts them: slower to follow, better than nothing."""
+    """Return the load average of one minute, which follows changes slowly; None if there is none."""
     try:
         return min(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     except (AttributeError, OSError):

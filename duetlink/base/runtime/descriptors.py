@@ -1,8 +1,8 @@
-"""Descriptors of this process as a budget: how many there are, how many are open, and a reserve of them.
+"""Descriptors of this process as a budget: the limit, the number in use, and a reserve.
 
-Theory. A process has 1,024 where nobody has raised that (`setrlimit(2)`, RLIMIT_NOFILE), and whatever opens
-one more fails with EMFILE: files, sockets, shared memory, a new connection. So what may wait is refused
-before the end, and what must not fail holds a few that it closes just before it opens its own.
+Theory. A process has 1,024 descriptors unless the limit is raised (`setrlimit(2)`, RLIMIT_NOFILE), and
+opening one more fails with EMFILE: files, sockets, shared memory, a new connection. So work that can wait is
+refused before the limit, and work that must not fail holds a few that it closes just before it opens its own.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from duetlink.errors import DescriptorsShort
 if sys.platform != "win32":
     import resource
 
-_MOST_KEPT = 64  # of the last descriptors, for what must go on: connections, answers, the audit log
+_MOST_KEPT = 64  # the last descriptors are kept for connections, answers and the audit log
 
 
 def limit() -> int | None:
-    """How many this process may have open; None where that has no end or is not known."""
+    """Return the number of descriptors that this process may have; None if it is unlimited or unknown."""
     if sys.platform == "win32":
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -30,16 +30,16 @@ def limit() -> int | None:
 
 
 def used() -> int | None:
-    """How many are open; None where nothing tells."""
+    """Return the number of open descriptors; None if it is unknown."""
     for directory in ("/proc/self/fd", "/dev/fd"):
         with contextlib.suppress(OSError):
-            return len(os.listdir(directory)) - 1  # one is of the look itself
+            return len(os.listdir(directory)) - 1  # listing the directory uses one itself
     most = limit()
-    return most if sys.platform == "linux" else None  # no descriptor is left to look with
+    return most if sys.platform == "linux" else None  # on Linux it fails only if no descriptor is left
 
 
 def check_room(what: str) -> None:
-    """Raise DescriptorsShort where the end is near, so that `what` has to wait."""
+    """Raise DescriptorsShort if few descriptors are left, so that `what` has to wait."""
     most, open_ = limit(), used()
     if most is None or open_ is None or open_ < most - min(_MOST_KEPT, most // 8):
         return
@@ -64,7 +64,8 @@ class Reserve:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Within the block they are free for others to open. Then as many are taken back as there are."""
+        """Free the reserve within the block, for code that opens descriptors; then refill it as far as
+        possible."""
         with self._lock:
             self._lent += 1
             self._free()
@@ -76,7 +77,7 @@ class Reserve:
                 self._take()
 
     def close(self) -> None:
-        """Give them up. Safe to call twice."""
+        """Free the reserve for good. Safe to call twice."""
         with self._lock:
             self._closed = True
             self._free()

@@ -1,4 +1,4 @@
-"""One thread that does errands in their order, for all who have some; there while somebody wants it."""
+"""A thread that runs functions in order for several users, and exists while there are users."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 class Errands:
-    """`begin`, then `put` as often as needed, then `end`: the thread ends with the last one. Any thread may
-    call.
+    """Call `begin`, then `put` as often as needed, then `end`. Any thread may call.
+
+    The thread ends with its last user.
     """
 
     def __init__(self, name: str) -> None:
@@ -30,25 +31,25 @@ class Errands:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """The caller will have errands."""
+        """Register a user; the first one starts the thread."""
         with self._lock:
             in_child(self._forget)
             self._users += 1
             if self._users == 1:
                 self._waiting = queue.SimpleQueue()
-                # no pool: those take no more work when the interpreter is ending, and there are errands then
+                # not a pool, since pools accept no work while the interpreter is ending, as errands must
                 self._thread = threading.Thread(
                     target=_work, args=(self._waiting,), name=self._name, daemon=True
                 )
                 self._thread.start()
 
     def put(self, errand: Errand) -> None:
-        """Do `errand` after those that were put before."""
+        """Run `errand` after those that were put before."""
         with self._lock:
             self._waiting.put(errand)
 
     def end(self) -> None:
-        """The caller has no more; what it has put is done."""
+        """Unregister a user; the errands it has put are still run."""
         with self._lock:
             self._users -= 1
             if self._users == 0:
@@ -56,7 +57,7 @@ class Errands:
                 self._thread = None
 
     def runs_here(self) -> bool:
-        """Whether this is the thread that does them."""
+        """Return True on the thread that runs the errands."""
         return threading.current_thread() is self._thread
 
 

@@ -1,4 +1,4 @@
-"""What a fork of this process forgets. It has the objects, and none of the threads that serve them."""
+"""Reset objects in a fork of this process, which has the objects but none of their threads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ _known: set[Callable[[], None]] = set()
 
 
 def in_child(forget: Callable[[], None]) -> None:
-    """Call `forget` in every fork of this process, at once after the fork. Locks may be held there for good:
-    it makes them anew. To say it again is harmless. Where processes do not fork (Windows) this does nothing.
+    """Call `forget` in every fork of this process, immediately after the fork.
+
+    It must replace locks, which may be held in the fork for ever. Registering it twice is harmless. On
+    systems without fork (Windows) this does nothing.
     """
     if forget not in _known and hasattr(os, "register_at_fork"):
         _known.add(forget)

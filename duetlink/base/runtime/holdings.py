@@ -1,9 +1,10 @@
-"""What takes memory or descriptors, and why it is kept: it is closed when the last reason goes.
+"""Memory and descriptors that are kept for named reasons, and closed with the last reason.
 
-Theory. Garbage collection frees an object when nobody refers to it, which a list of old requests can put off
-for ever, and nobody can ask why. So whoever needs something says so by a named reason, and takes that back:
-an asset is kept because it is offered, because a request waits for it, because it is going out. What has been
-opened for it, such as a descriptor, is closed when no reason is left, and the reasons can be shown.
+Theory. Garbage collection frees an object when the last reference disappears, which a list of old requests
+can delay for ever, without an explanation. So each user of a resource adds a named reason, and removes it
+later: an asset is kept because it is offered, because a request waits for it, because it is being sent.
+Whatever was opened for it, such as a descriptor, is closed with the last reason, and the reasons can be
+shown.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from functools import partial
 
 @dataclass(frozen=True, slots=True)
 class HeldStatus:
-    """One thing that is held, as of now."""
+    """The status of one resource at one moment."""
 
     title: str
     size_bytes: int
-    descriptors: int  # of this process, that are open for it
-    reasons: tuple[str, ...]  # each once, with how often it counts where that is more than once
+    descriptors: int  # number of this process's descriptors that are open for it
+    reasons: tuple[str, ...]  # without repetition, with the count if it is above 1
 
 
 class Retained:
-    """One thing and the reasons for which it is kept.
+    """One resource and the reasons for which it is kept.
 
-    It may be kept again after it was closed: what is opened for it then is closed the next time. One method
-    at a time; any thread may ask for the status.
+    It may be kept again after it was closed; resources opened then are closed the next time. Not for
+    concurrent calls, except that any thread may call `status`.
     """
 
     __slots__ = ("_closers", "_reasons", "descriptors", "size_bytes", "title")
@@ -42,31 +43,31 @@ class Retained:
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is a reason."""
+        """True while there is a reason."""
         return bool(self._reasons)
 
     def keep(self, reason: str, by: Hashable = None) -> None:
-        """There is this reason; `by` tells it from others in the same words."""
+        """Add a reason; `by` distinguishes reasons with the same words."""
         self._reasons[reason, by] = None
 
     def let_go(self, reason: str, by: Hashable = None) -> None:
-        """This reason is gone, if it was there. The last one closes what was opened for the thing."""
+        """Remove a reason, if it exists. Removing the last one closes what was opened."""
         if self._reasons.pop((reason, by), self) is self or self._reasons:
             return
         while self._closers:
             self._closers.popitem()[0]()
 
     def let_all_go(self) -> None:
-        """There is no reason any more: close what was opened for the thing."""
+        """Remove all reasons and close what was opened."""
         for reason, by in list(self._reasons):
             self.let_go(reason, by)
 
     def at_end(self, close: Callable[[], None]) -> None:
-        """Call `close`, once, when the last reason goes; the last one added runs first."""
+        """Call `close`, once, when the last reason is removed; the last one added runs first."""
         self._closers[close] = None
 
     def not_at_end(self, close: Callable[[], None]) -> None:
-        """It need not be called: what it would close is closed."""
+        """Cancel `at_end`, because `close` is no longer needed."""
         self._closers.pop(close, None)
 
     def status(self) -> HeldStatus:
@@ -78,18 +79,18 @@ class Retained:
 
 
 class Holdings:
-    """All that one side of a duet holds. One `keep` at a time; any thread may iterate."""
+    """All resources that one side of a duet keeps. Not for concurrent `keep`; any thread may iterate."""
 
     def __init__(self) -> None:
         self._held: dict[Retained, None] = {}
 
     def keep(self, held: Retained, reason: str, by: Hashable = None) -> None:
-        """There is a reason to keep something, which is listed here until none is left."""
+        """Add a reason to a resource, which is listed here while it has any."""
         held.keep(reason, by)
         if held not in self._held:
             self._held[held] = None
             held.at_end(partial(self._held.pop, held, None))
 
     def __iter__(self) -> Iterator[Retained]:
-        """The oldest first."""
+        """Iterate from the oldest to the newest."""
         return iter(list(self._held))

@@ -1,4 +1,4 @@
-"""How far a function has come that runs at a data owner: told by the function itself, from within."""
+"""The progress of a function that runs at a data owner, as the function itself reports it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _tell: Tell | None = None
 
 
 def progress(fraction: float, text: str = "") -> None:
-    """Tell how far the function is that calls this, from 0 to 1, and what it does; for `duet.remote`.
+    """Report how far the calling function is, from 0 to 1, and what it does; for `duet.remote`.
 
-    The owner sees it; the one who sent the function does where the owner lets the log out. On mocks, and
-    outside of such a function, it does nothing.
+    The owner sees it; the sender of the function sees it if the owner releases the log. On mocks, and outside
+    of such a function, it does nothing.
     """
     if _tell is not None:
         _tell(min(1.0, max(0.0, float(fraction))), str(text))
@@ -22,7 +22,7 @@ def progress(fraction: float, text: str = "") -> None:
 
 @contextlib.contextmanager
 def told_to(tell: Tell) -> Iterator[None]:
-    """Within the block, `progress` calls `tell`."""
+    """Let `progress` call `tell` within the block."""
     global _tell
     before, _tell = _tell, tell
     try:

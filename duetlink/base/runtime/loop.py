@@ -1,8 +1,8 @@
 """One asyncio loop in a daemon thread, and the synchronous way into it.
 
 The kernel's main thread belongs to the user: cells block, sleep and compute there. The duets of a process
-therefore share a loop in a thread of its own; public methods post to it and wait. Waiting can be interrupted
-(Ctrl-C, the kernel's stop button), which cancels the coroutine on the loop.
+therefore share a loop in its own thread; public methods post coroutines to it and wait. An interrupt of the
+wait (Ctrl-C, the kernel's stop button) cancels the coroutine on the loop.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from duetlink.errors import LinkClosed, LocalProtocolError
 
 T = TypeVar("T")
 
-# Between looks for an interrupt. On Windows a lock wait cannot be interrupted by Ctrl-C at all, and
-# `on_wait` wants to draw progress meanwhile.
+# Interval between checks for an interrupt. On Windows, Ctrl-C cannot interrupt the wait for a lock at all.
+# Meanwhile `on_wait` draws progress.
 _TICK_S = 0.1
 
-_WORKERS = 8  # threads of `asyncio.to_thread`; made when they are needed
+_WORKERS = 8  # threads of `asyncio.to_thread`, started when needed
 
 
 class LoopThread:
@@ -35,7 +35,7 @@ class LoopThread:
     def __init__(self, name: str = "duetlink") -> None:
         self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
-        # several duets share it: their number must not depend on that of the processors
+        # several duets share the pool, so its size must not depend on the number of processors
         self._loop.set_default_executor(LoopExecutor(_WORKERS, "asyncio"))
         started = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(started,), name=name, daemon=True)
@@ -66,8 +66,8 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, T], *, on_wait: Callable[[], None] | None = None) -> T:
         """Run `coroutine` on the loop and return its result, from any thread but the loop's own.
 
-        If the wait is interrupted, the coroutine is cancelled, its clean-up has run when this returns (or
-        2 s have passed), and the interrupt goes on. `on_wait` is called about ten times a second meanwhile.
+        An interrupt cancels the coroutine; it is raised again when the coroutine's clean-up has run, or after
+        2 s. `on_wait` is called about ten times a second meanwhile.
         """
         if threading.current_thread() is self._thread:
             coroutine.close()
@@ -75,7 +75,7 @@ class LoopThread:
         call = _Call(coroutine)
         future: concurrent.futures.Future[T] | None = None
         try:
-            # an interrupt may come in the middle of this already, when the coroutine has begun
+            # an interrupt may arrive during this call, when the coroutine has begun already
             future = self.submit(call.run())
             while True:
                 try:
@@ -99,7 +99,7 @@ class LoopThread:
             raise
 
     def call(self, function: Callable[[], T]) -> T:
-        """As `run`, of a function that waits for nothing and belongs to the loop."""
+        """Run a function that does not block on the loop thread, and return its result."""
 
         async def called() -> T:
             return function()
@@ -107,7 +107,7 @@ class LoopThread:
         return self.run(called())
 
     def stop(self) -> None:
-        """Cancel what still runs, end the thread, close the loop. Safe to call twice."""
+        """Cancel running tasks, end the thread, close the loop. Safe to call twice."""
         if os.getpid() != self._process:
             return
         with contextlib.suppress(RuntimeError):  # it is closed, maybe by another thread this moment
@@ -116,9 +116,7 @@ class LoopThread:
             self._thread.join()
 
     def check_process(self, refused: Coroutine[Any, Any, object] | None = None) -> None:
-        """Raises LinkClosed in a fork, which has this object but not the thread that runs the loop; `refused`
-        is closed then.
-        """
+        """Raise LinkClosed in a fork, which has no thread for this loop; `refused` is closed then."""
         if os.getpid() != self._process:
             if refused is not None:
                 refused.close()
@@ -152,7 +150,7 @@ class LoopThread:
                     task.cancel()
                 if tasks:
                     self._loop.run_until_complete(asyncio.wait(tasks, timeout=2.0))
-                    # one more turn, in which the futures that other threads wait for learn of it
+                    # one more iteration, in which futures that other threads wait for are notified
                     self._loop.run_until_complete(asyncio.sleep(0))
                 self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             finally:
@@ -161,10 +159,10 @@ class LoopThread:
 
 
 class LoopShare(LoopThread):
-    """One user's share of a loop: to its user a loop thread like any other, that can be stopped alone."""
+    """One user's share of a loop thread, which can be stopped without stopping the others."""
 
     def __init__(self, whole: LoopThread, on_stop: Callable[[], None] = lambda: None) -> None:
-        """`on_stop` is called once, on the thread that stops this, when nothing of it runs any more."""
+        """Call `on_stop` once, on the thread that calls `stop`, when no task of this share runs any more."""
         self._process = whole._process
         self._loop = whole._loop
         self._thread = whole._thread
@@ -189,7 +187,7 @@ class LoopShare(LoopThread):
         return future
 
     def stop(self) -> None:
-        """Cancel what was submitted here and still runs. The loop goes on. Safe to call twice."""
+        """Cancel the coroutines submitted here that still run. The loop continues. Safe to call twice."""
         if os.getpid() != self._process:
             return
         with self._lock:
@@ -204,7 +202,7 @@ class LoopShare(LoopThread):
 
 
 class _Call:
-    """A coroutine that can be cancelled whether it has begun or not. Methods belong to the loop."""
+    """A coroutine that can be cancelled before and after its start. Methods run on the loop thread."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._coroutine = coroutine

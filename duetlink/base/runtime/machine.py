@@ -1,4 +1,4 @@
-"""Whether the peer is on this machine, and in its network, told to nobody else."""
+"""Prove to the peer that both run on one machine, or in one network namespace, without revealing more."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _NETWORK = "/proc/self/ns/net"  # namespaces(7): what it links to is one name fo
 
 
 def mark(of: bytes) -> bytes:
-    """An HMAC of `of`, 32 bytes, which all processes of this machine can make until it is started anew, also
-    those of other users, namespaces and containers. Empty where the system has no secret for it.
+    """Return an HMAC of `of`, 32 bytes, that every process of this machine can compute until the next boot.
 
-    Those elsewhere learn nothing from it, not even that two marks come from one machine.
+    This includes other users, namespaces and containers. Empty if the system has no secret for it. Other
+    machines learn nothing from it, not even that two marks come from one machine.
     """
     try:
         return hmac.digest(_BOOT_ID.read_bytes(), b"duetlink/1 machine" + of, "sha256")
@@ -23,7 +23,7 @@ def mark(of: bytes) -> bytes:
 
 
 def loopback_mark(of: bytes) -> bytes:
-    """The same for the processes that reach each other by 127.0.0.1: those of one network namespace."""
+    """Return a mark for the processes of one network namespace, which reach each other by 127.0.0.1."""
     try:
         return mark(os.readlink(_NETWORK).encode() + of)
     except OSError:
@@ -31,12 +31,14 @@ def loopback_mark(of: bytes) -> bytes:
 
 
 def is_marked(of: bytes, mark_: bytes) -> bool:
-    """Whether a process of this machine has made `mark_`, or has been told it."""
+    """Return True if `mark_` was made on this machine, by the sender or by a process that gave it the
+    mark."""
     return _same(mark(of), mark_)
 
 
 def has_loopback(of: bytes, mark_: bytes) -> bool:
-    """Whether a process that has this one's loopback has made `mark_`, or has been told it."""
+    """Return True if `mark_` was made in this network namespace, by the sender or a process that shared
+    it."""
     return _same(loopback_mark(of), mark_)
 
 

@@ -1,4 +1,4 @@
-"""Counters that turn into rates. Time is passed in, so that tests decide what time it is."""
+"""Counters that turn into rates. Time is passed in, so that tests control it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections import deque
 
 
 class RateMeter:
-    """Bytes counted, and their rate as an exponentially weighted average.
+    """Counts bytes and computes their rate as an exponentially weighted average.
 
-    The average forgets with time constant `tau_s`: after a silence of t seconds a rate r reads as
-    r * exp(-t / tau_s), and after two time constants as 0: what has ended is not shown as going on.
+    The average forgets with time constant `tau_s`: after a silence of t seconds a rate r reads as r * exp(-t
+    / tau_s), and as 0 after two time constants, so that a finished transfer shows no rate.
     """
 
     __slots__ = ("_rate_bytes_per_s", "_since_s", "_tau_s", "total_bytes")
@@ -29,7 +29,7 @@ class RateMeter:
         self._since_s = now_s
 
     def rate_bytes_per_s(self, now_s: float) -> float:
-        """The average rate as of `now_s`. Changes nothing: any thread may ask."""
+        """Return the average rate at `now_s`. Changes nothing: any thread may call."""
         elapsed_s = max(0.0, now_s - self._since_s)
         if elapsed_s > 2 * self._tau_s:
             return 0.0
@@ -37,7 +37,7 @@ class RateMeter:
 
 
 class RoundTripMeter:
-    """The median of the last few round trips: one that met a busy start or a blocked cell does not count."""
+    """The median of the last nine round trips, so that a single delayed one does not count."""
 
     __slots__ = ("_recent_s",)
 
@@ -45,10 +45,9 @@ class RoundTripMeter:
         self._recent_s: deque[float] = deque(maxlen=9)
 
     def add(self, sample_s: float) -> None:
-        """Take one measured round trip."""
         self._recent_s.append(sample_s)
 
     @property
     def typical_s(self) -> float | None:
-        """None before the first measurement."""
+        """The median in seconds; None before the first measurement."""
         return statistics.median_low(self._recent_s) if self._recent_s else None

@@ -1,6 +1,6 @@
 """Pools of daemon threads, so that a call which waits for a network cannot keep an interpreter from ending.
 
-`concurrent.futures` joins its threads when the interpreter ends, however long they wait, and takes no more
+`concurrent.futures` joins its threads when the interpreter ends, however long they wait, and accepts no more
 calls from then on. These pools do neither.
 """
 
@@ -18,15 +18,15 @@ T = TypeVar("T")
 _running = 0  # calls of all pools of this process
 _some_ended = threading.Condition()
 
-_IDLE_S = 5.0  # a loop has a call for a thread now and then; starting one costs 0.1 ms
+_IDLE_S = 5.0  # a loop needs a thread now and then; starting one costs 0.1 ms
 
 
 class OwnThreads(Executor):
-    """At most `most` calls run at once; the others wait for their turn, in order.
+    """A pool that runs at most `most` calls at once; the others wait, in order.
 
-    A pool that several links shared would let the peer of one keep all of its threads waiting; a pool of
-    lasting threads for each link would keep threads that have nothing to do. By default a thread therefore
-    ends with its last call; with `idle_s` it waits so long for another one.
+    If several links shared a pool, the peer of one could keep all of its threads waiting; permanent threads
+    for each link would mostly be idle. By default a thread therefore ends with its last call; with `idle_s`
+    it waits that long for another one.
     """
 
     def __init__(self, most: int, name: str, *, idle_s: float = 0.0) -> None:
@@ -40,7 +40,7 @@ class OwnThreads(Executor):
         self._closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Raises RuntimeError after `shutdown`."""
+        """Run a call in the pool; raise RuntimeError after `shutdown`."""
         future: Future[T] = Future()
 
         def call() -> None:
@@ -73,7 +73,7 @@ class OwnThreads(Executor):
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = True) -> None:
-        """Take no more calls. Those that run go on; those that wait are not made."""
+        """Accept no more calls. Running ones continue; waiting ones are cancelled."""
         with self._changed:
             self._closed = True
             waiting, self._waiting = self._waiting, deque()
@@ -86,7 +86,7 @@ class OwnThreads(Executor):
             call()
 
     def _next(self, idle_s: float) -> Callable[[], None] | None:
-        """The next call for this thread; None where the thread is to end."""
+        """Return the next call for this thread; None if the thread is to end."""
         with self._changed:
             if idle_s and not self._waiting and not self._closed:
                 self._idle += 1
@@ -101,14 +101,14 @@ class OwnThreads(Executor):
 def wait_calls(timeout_s: float) -> None:
     """Wait until no call of any pool runs, or the time is over.
 
-    An interpreter that ends while a thread is in a call of gRPC's crashes when that call returns.
+    An interpreter that ends while a thread is in a call of gRPC crashes when that call returns.
     """
     with _some_ended:
         _some_ended.wait_for(lambda: not _running, timeout_s)
 
 
 def forget_calls() -> None:
-    """Count anew, in a fork: the calls of its parent do not run there."""
+    """Reset the count of running calls in a fork, where its parent's calls do not run."""
     global _running, _some_ended
     _running, _some_ended = 0, threading.Condition()
 
@@ -122,7 +122,7 @@ def _count(change: int) -> None:
 
 
 class LoopExecutor(ThreadPoolExecutor):
-    """The same as an asyncio loop's default executor, which has to be a `ThreadPoolExecutor`."""
+    """The same pool as an asyncio loop's default executor, which must be a `ThreadPoolExecutor`."""
 
     def __init__(self, most: int, name: str) -> None:
         super().__init__(1)  # starts no thread before `submit`, which this class replaces

@@ -1,4 +1,4 @@
-"""A stretch of a task that somebody else may end, with an error of their choice."""
+"""A block of a task that other code may end with an error of its choice."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Self
 class Scope:
     """`async with Scope() as scope: ...`, and elsewhere on the loop `scope.leave(error)`.
 
-    What runs inside is then cancelled, and the block raises `error` once its clean-up has run. Without effect
-    where the block has been left before.
+    The block is then cancelled, and raises `error` once its clean-up has run. `leave` has no effect after the
+    block.
     """
 
     def __init__(self) -> None:

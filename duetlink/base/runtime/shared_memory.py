@@ -1,9 +1,9 @@
 """Memory behind a file descriptor, which another process can map: memfds, sealed once they are written.
 
-Theory. `memfd_create(2)` gives memory that has no name to leave behind, and goes when its last user goes,
-also when a process is killed. Sealed against writing, growing and shrinking (`fcntl(2)`, F_ADD_SEALS), its
-reader can trust it for ever. Where there are no memfds (macOS) it is a file that has been unlinked, and
-nothing seals it.
+Theory. `memfd_create(2)` gives memory that has no name to leave behind and is freed with its last user, even
+if a process is killed. Once it is sealed against writing, growing and shrinking (`fcntl(2)`, F_ADD_SEALS),
+its reader can rely on it for ever. Systems without memfds (macOS) use an unlinked file, which cannot be
+sealed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ else:
 
 
 def create(name: str) -> int:
-    """A descriptor of empty memory, closed when a program is started. Raises OSError."""
+    """Return a descriptor of empty memory, closed when a program is started. Raises OSError."""
     if sys.platform == "linux":
         return os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     fd, path = tempfile.mkstemp(prefix=name)
@@ -37,7 +37,7 @@ def create(name: str) -> int:
 
 
 def write(fd: int, piece: memoryview, offset_bytes: int) -> None:
-    """Write all of `piece` at its place; any thread. Raises OSError where memory is full."""
+    """Write all of `piece` at its offset; any thread. Raises OSError if memory is full."""
     while piece:
         written = os.pwrite(fd, piece, offset_bytes)
         piece = piece[written:]
@@ -45,13 +45,14 @@ def write(fd: int, piece: memoryview, offset_bytes: int) -> None:
 
 
 def seal(fd: int, seals: int = SEALS) -> None:
-    """Make the content final, or with FIXED_SIZE the size. Raises OSError: EBUSY while one can write."""
+    """Make the content final, or the size with FIXED_SIZE. Raises OSError: EBUSY while it is mapped
+    writable."""
     if sys.platform == "linux":
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
 
 
 def is_sealed(fd: int, size_bytes: int) -> bool:
-    """Whether this is sealed memory of that size. Raises OSError for what has no seals at all."""
+    """Return True for sealed memory of that size. Raises OSError for files that have no seals."""
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode) or status.st_size != size_bytes:
         return False
@@ -61,13 +62,14 @@ def is_sealed(fd: int, size_bytes: int) -> bool:
 
 
 def has_fixed_size(fd: int) -> bool:
-    """Whether nobody can change its size any more. Raises OSError for what has no seals at all."""
+    """Return True if its size cannot change any more. Raises OSError for files that have no seals."""
     return sys.platform != "linux" or fcntl.fcntl(fd, fcntl.F_GET_SEALS) & FIXED_SIZE == FIXED_SIZE
 
 
 def map_privately(fd: int, size_bytes: int) -> memoryview:
-    """Writable memory with this content; what is written to it, nobody else sees. It holds no descriptor, and
-    is unmapped when the last view of it has gone. `size_bytes` is not 0. Raises OSError.
+    """Return writable memory with this content; writes to it are private to this process.
+
+    It holds no descriptor, and is unmapped with its last view. `size_bytes` is not 0. Raises OSError.
     """
     flags, protection = mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE
     if sys.version_info >= (3, 13):

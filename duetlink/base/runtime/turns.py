@@ -1,12 +1,12 @@
-"""Threads that take turns more often while one of duetlink's own is there.
+"""Make threads switch more often while a thread of duetlink runs.
 
-A cell that computes in pure Python gives a waiting thread the interpreter after `sys.getswitchinterval`,
-5 ms. One that lets go of it by itself more often than that, around a file's or an array's operations, gives
-it to nobody: each time it lets go, those that wait wake up, come too late, and begin to wait anew (CPython,
-`take_gil`). A thread of duetlink's then waited for seconds, and the peer gave the link up. With an interval
-below the time between two such operations they ask for their turn, and get it. While nobody waits, which is
-nearly always, a short interval costs nothing; while one C call keeps the interpreter for long, each thread
-that waits wakes up for every interval, to ask in vain.
+A cell that computes in pure Python gives a waiting thread the interpreter after `sys.getswitchinterval`, 5
+ms. A cell that releases the GIL by itself more often than that, around operations on files or arrays, does
+not pass it on: at each release the waiting threads wake up, come too late, and start waiting again (CPython,
+`take_gil`). A thread of duetlink then waited for seconds, and the peer gave up the link. With an interval
+below the time between two such operations, waiting threads request the GIL and get it. While none waits,
+which is nearly always, a short interval costs nothing; while one C call keeps the interpreter for long, each
+waiting thread wakes up every interval, in vain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ QUICK_S = 0.0002
 
 
 class Turns:
-    """Counts those who want quick turns. `quick` may be entered on any thread."""
+    """Counts the threads that need the short interval. `quick` may be entered on any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ class Turns:
 
     @contextlib.contextmanager
     def quick(self) -> Iterator[None]:
-        """The interval is `QUICK_S` or less until the last one leaves; then it is as it was."""
+        """Set the interval to at most `QUICK_S` until the last block ends; then restore it."""
         with self._lock:
             if self._wanted == 0:
                 self._usual_s = sys.getswitchinterval()
@@ -40,7 +40,7 @@ class Turns:
         finally:
             with self._lock:
                 self._wanted -= 1
-                # somebody else may have set it meanwhile: that stays
+                # another library may have set it meanwhile: keep its value
                 if self._wanted == 0 and abs(sys.getswitchinterval() - QUICK_S) < 1e-6:
                     sys.setswitchinterval(self._usual_s)
 

@@ -1,1 +1,1 @@
-"""Bytes on the wire: protobuf schema, fragments, limits, version negotiation. Pure: no I/O, no clock."""
+"""Control messages as bytes: protobuf envelopes, fragments, limits, JSON. Pure: no I/O, no clock."""

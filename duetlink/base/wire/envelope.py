@@ -1,4 +1,4 @@
-"""Envelopes: one message body with the numbers that tie calls to replies. Pure: bytes in, values out."""
+"""Envelopes: one message body with the numbers that connect calls and replies. Pure: bytes in, values out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ M = TypeVar("M", bound=Message)
 
 
 def parsed(kind: type[M], data: bytes, problem: str) -> M:
-    """The protobuf message in `data`, which came from outside. Raises RemoteProtocolError with `problem`."""
+    """Parse a protobuf message that came from outside; raise RemoteProtocolError with `problem` if it
+    fails."""
     try:
         return kind.FromString(data)
     except DecodeError:
@@ -29,14 +30,14 @@ def parsed(kind: type[M], data: bytes, problem: str) -> M:
 
 
 def pack(body: Message, *, call_id: int = 0, reply_to: int = 0, deadline_s: float = 0.0) -> bytes:
-    """One body as the bytes of its envelope."""
+    """Return a body as the bytes of its envelope."""
     envelope = pb.Envelope(id=call_id, reply_to=reply_to, deadline_ms=round(deadline_s * 1000))
     getattr(envelope, _FIELDS[body.DESCRIPTOR.full_name]).CopyFrom(body)
     return envelope.SerializeToString()
 
 
 def unpack(data: bytes) -> tuple[pb.Envelope, Message]:
-    """The envelope in `data` and its body; raises RemoteProtocolError where there is none.
+    """Return the envelope in `data` and its body; raise RemoteProtocolError if it is malformed.
 
     Protobuf itself bounds nesting (100 levels); the length was bounded before (`fragments`).
     """

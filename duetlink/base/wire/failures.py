@@ -1,4 +1,4 @@
-"""Errors across the wire: which classes may travel, by a fixed table, and what they become on arrival."""
+"""Errors across the wire: a fixed table of the classes that may travel, and their form on arrival."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from duetlink import errors
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless_lines
 
-MAX_TEXT = 2000  # characters of a message from the peer that reach a person
+MAX_TEXT = 2000  # characters of a peer's message that are shown to the user
 
 _KINDS: tuple[tuple[type[errors.DuetError], pb.Failure.Kind], ...] = (
     (errors.AssetNotFound, pb.Failure.NOT_FOUND),
@@ -29,7 +29,7 @@ _CLASSES = {kind: cls for cls, kind in _KINDS}
 
 
 def to_wire(error: Exception) -> pb.Failure:
-    """The failure that tells the peer of `error`.
+    """Return the failure message for `error`.
 
     Only errors of the table travel with their text; anything else becomes INTERNAL without a detail, since a
     traceback or a foreign exception's text may quote the owner's data.
@@ -44,11 +44,11 @@ def to_wire(error: Exception) -> pb.Failure:
 
 
 def from_wire(failure: pb.Failure) -> errors.DuetError:
-    """The typed error that a failure stands for; unknown kinds become RemoteFailure."""
+    """Return the typed error for a failure message; unknown kinds become RemoteFailure."""
     text, reason = harmless_lines(failure.text[:MAX_TEXT]), harmless_lines(failure.reason[:MAX_TEXT])
     if failure.kind == pb.Failure.DENIED:
         return errors.RequestDenied(text, reason)
     if failure.kind == pb.Failure.PROTOCOL or failure.kind == pb.Failure.LIMIT:
-        # there the peer blames us
+        # for these kinds the peer reports an error of this side
         return errors.LocalProtocolError(f"the peer refused a message of ours: {text}")
     return _CLASSES.get(failure.kind, errors.RemoteFailure)(text)

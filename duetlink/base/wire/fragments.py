@@ -1,7 +1,7 @@
 """Control messages in data-channel messages of at most 64 KiB. Pure: bytes in, bytes out.
 
 Every fragment starts with one byte, LAST or MORE. The channel is ordered and reliable (RFC 8831), so no
-number is needed. 64 KiB is what every WebRTC peer takes (RFC 8841, default `max-message-size`).
+number is needed. Every WebRTC peer accepts 64 KiB (RFC 8841, default `max-message-size`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 FRAGMENT_BYTES = 64 * 1024
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-# `split` makes 257 of the largest message; a peer may cut it smaller, at the cost of a turn of the loop each.
-# A larger limit of bytes allows as many more.
+# `split` makes 257 fragments of the largest message; a peer may use smaller ones, each of which costs an
+# iteration of the loop. A larger limit of bytes allows proportionally more.
 MAX_FRAGMENTS = 1024
 
 LAST = b"\x00"
@@ -32,7 +32,7 @@ def split(message: bytes) -> Iterator[bytes]:
 
 
 class Reassembler:
-    """Fragments to messages, for one direction of one channel."""
+    """Joins fragments to messages, for one direction of one channel."""
 
     def __init__(self, limit_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._limit_bytes = limit_bytes
@@ -41,13 +41,12 @@ class Reassembler:
         self._fragments = 0
 
     def feed(self, fragment: bytes) -> bytes | None:
-        """Take one fragment; return the message that it completes, or None.
+        """Add one fragment; return the message that it completes, or None.
 
         Raises:
             RemoteProtocolError: the fragment is empty, too long, starts with an unknown byte, or announces
-                more without bringing any.
-            LimitExceeded: the message grows beyond the limit, or comes in too many fragments. What had been
-                collected is dropped.
+                more without content.
+            LimitExceeded: the message exceeds the limit of bytes or fragments. The collected part is dropped.
         """
         if not fragment or len(fragment) > FRAGMENT_BYTES:
             raise RemoteProtocolError(

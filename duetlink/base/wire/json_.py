@@ -1,8 +1,8 @@
-"""JSON that a peer, a room or a file holds, read as one type and no other.
+"""Read JSON from a peer, a room or a file as exactly one type.
 
-msgspec checks while it reads: every field is there and of its type, and a `msgspec.Struct` that forbids
-unknown fields has no other. NaN, numbers out of range and halves of surrogate pairs are refused; of a key
-that comes twice the last one counts.
+msgspec checks while it reads: every field must be present and of its type, and a `msgspec.Struct` that
+forbids unknown fields has no other. NaN, numbers out of range and halves of surrogate pairs are refused; if a
+key is repeated, the last one counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def dump(content: object) -> bytes:
 
 
 def read(content: bytes | bytearray | memoryview | str, kind: type[T]) -> T:
-    """The value of this type that JSON text holds. Raises ValueError."""
+    """Return the value of this type in JSON text. Raises ValueError."""
     try:
         return msgspec.json.decode(content, type=kind)
     except RecursionError:
@@ -33,11 +33,11 @@ def read(content: bytes | bytearray | memoryview | str, kind: type[T]) -> T:
 
 
 def load(content: bytes, what: str) -> Any:
-    """The peer's `what`, of whatever shape.
+    """Return the peer's `what`, of any type.
 
     Raises:
         LimitExceeded: it is longer than MAX_BYTES.
-        RemoteProtocolError: it is no JSON.
+        RemoteProtocolError: it is not JSON.
     """
     if len(content) > MAX_BYTES:
         raise LimitExceeded(f"the peer's {what} has {len(content)} bytes; at most {MAX_BYTES} are taken")

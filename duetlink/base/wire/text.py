@@ -1,4 +1,4 @@
-"""Texts of the peer, as they may be printed: in a terminal a control character is a command."""
+"""Make texts of the peer safe to print: in a terminal a control character is a command."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import unicodedata
 
 
 def harmless(text: str) -> str:
-    """`text` on one line, with control and direction characters written as escapes."""
-    if text.isprintable():  # all categories but these, and the space
+    """Return `text` on one line, with control and direction characters written as escapes."""
+    if text.isprintable():  # has no control, format or separator characters except the space
         return text
     return "".join(
         character
@@ -18,5 +18,5 @@ def harmless(text: str) -> str:
 
 
 def harmless_lines(text: str) -> str:
-    """The same of each line; lines stay lines."""
+    """Return `text` with each line made harmless; lines stay separate."""
     return "\n".join(harmless(line.expandtabs(4)) for line in text.split("\n"))
