@@ -26,8 +26,9 @@ export const HISTORY_COLUMNS = [
 ] as const;
 
 /**
- * One rung of the ladder. `why` keeps it down; its speed, and the share of datagrams that were `lost` in
- * the last seconds, are None where nothing measured them.
+ * One path. `why` is the reason that it is down.
+ * 
+ * The speed, and the share of datagrams `lost` in the last seconds, are None if they were not measured.
  */
 export interface PathRow {
   name: string;
@@ -82,9 +83,10 @@ export interface CompressionFields {
 }
 
 /**
- * Trait `tuning`; `compression` is None before there is a peer. The codecs in force are those of the
- * latest decision of either side, None where nothing has been encoded yet. `changed_by` made the latest
- * change, "you" or the peer by its name; None where there was none.
+ * Trait `tuning`; `compression` is None before there is a peer.
+ * 
+ * The codecs in force are those of the latest decision of either side, None if nothing has been encoded yet.
+ * `changed_by` is who made the latest change, "you" or the peer's name; None if there was none.
  */
 export interface TuningState {
   compression: CompressionFields | null;
@@ -96,7 +98,7 @@ export interface TuningState {
   changed_s: number;
 }
 
-/** One request of the peer. Long texts are cut here; the command `request_detail` has all of them. */
+/** One request of the peer. Long texts are cut here; the command `request_detail` returns them in full. */
 export interface RequestRow {
   number: number;
   state: "pending" | "running" | "approved" | "denied" | "withdrawn" | "expired" | "failed";
@@ -124,7 +126,7 @@ export interface RequestRow {
   refusal: string;
 }
 
-/** One rule that answers requests; `words` say which and how much, `used` what it has let out. */
+/** One rule that answers requests. `words` describe it; `used` is what it has released. */
 export interface PolicyRow {
   name: string;
   action: "approve" | "deny" | "ask";
@@ -132,7 +134,7 @@ export interface PolicyRow {
   used: string;
 }
 
-/** Trait `requests`: the pending ones first, oldest first, then the latest of those that are answered. */
+/** Trait `requests`: pending requests, oldest first, then the latest answered ones. */
 export interface RequestsState {
   pending: number;
   total: number;
@@ -140,7 +142,7 @@ export interface RequestsState {
   policies: PolicyRow[];
 }
 
-/** One request of this side's; `number` is its place in the order of asking. */
+/** One request of this side; `number` counts them in the order of asking. */
 export interface OwnRequestRow {
   number: number;
   state: "asking" | "pending" | "approved" | "denied" | "withdrawn" | "complete" | "failed";
@@ -151,14 +153,14 @@ export interface OwnRequestRow {
   answered_s: number | null;
 }
 
-/** Trait `asked`: what this side has asked for, the pending ones first, then the latest. */
+/** Trait `asked`: this side's requests, pending ones first, then the latest. */
 export interface AskedState {
   pending: number;
   total: number;
   rows: OwnRequestRow[];
 }
 
-/** One object of the store. `look`: it is here or has a mock, which `shared_detail` shows. */
+/** One object of the store. `look` says that `shared_detail` can show it or its mock. */
 export interface SharedRow {
   name: Foreign;
   whose: "peer" | "received" | "mine" | "awaiting";
@@ -171,13 +173,13 @@ export interface SharedRow {
   look: boolean;
 }
 
-/** Trait `shared`: what either side shares or has given, this side's own first. */
+/** Trait `shared`: the objects that either side shares or has given, this side's own first. */
 export interface SharedState {
   total: number;
   rows: SharedRow[];
 }
 
-/** One transfer. `paused_here` and `paused_there` say who keeps it back; it runs where neither does. */
+/** One transfer. `paused_here` and `paused_there` are the sides that pause it; it runs if neither does. */
 export interface TransferRow {
   number: number;
   name: Foreign;
@@ -194,7 +196,7 @@ export interface TransferRow {
   can_retry: boolean;
 }
 
-/** Trait `transfers`: running ones first, then the latest that ended. Progress comes with the ticks. */
+/** Trait `transfers`: running ones first, then the latest that ended. Ticks have the progress. */
 export interface TransfersState {
   running: number;
   total: number;
@@ -209,8 +211,9 @@ export interface GroupMemberRow {
 }
 
 /**
- * One direction of the link between two ranks. What nobody has measured or told is None; what is not of
- * `now` was told at the beginning of the epoch.
+ * One direction of the link between two ranks. Values that were not measured or reported are None.
+ * 
+ * `now` is False for values that were reported at the beginning of the epoch.
  */
 export interface GroupLinkRow {
   of: number;
@@ -222,8 +225,9 @@ export interface GroupLinkRow {
 }
 
 /**
- * A member that has gone in the last minutes; `rank` is that of the epoch before. `why` is how its link
- * ended here, empty where only others know.
+ * A member that has left in the last minutes; `rank` is that of the epoch before.
+ * 
+ * `why` is how its link ended here, empty if only other members know.
  */
 export interface GroupGoneRow {
   rank: number | null;
@@ -234,8 +238,10 @@ export interface GroupGoneRow {
 }
 
 /**
- * The newest sum of this epoch that was called with a codec of sums. `density` is None where nobody has
- * looked, `dense_bytes` 0 where members share memory; `text` is all that `group.sums` has of it.
+ * The newest sum of this epoch that was called with a codec.
+ * 
+ * `density` is None if it was not measured, `dense_bytes` 0 if members share memory. `text` is the full
+ * report of `group.sums`.
  */
 export interface GroupSum {
   codec: string;
@@ -246,10 +252,7 @@ export interface GroupSum {
   text: string;
 }
 
-/**
- * Trait `group`: members by rank, then those who wait; links between all ranks; who has gone, the newest
- * last.
- */
+/** Trait `group`: members by rank, then waiting ones; the links; members that have left, newest last. */
 export interface GroupState {
   schema: number;
   state: string;
@@ -264,7 +267,10 @@ export interface GroupState {
   sum: GroupSum | null;
 }
 
-/** A session code that waits for somebody: never in a trait, so that no saved notebook holds it. */
+/**
+ * A session code that a peer can still use. It is never in a trait, so that no saved notebook contains
+ * it.
+ */
 export interface Code {
   kind: "code";
   code: string;
@@ -273,7 +279,7 @@ export interface Code {
   by_hand: boolean;
 }
 
-/** Rows of `columns` in one float32 buffer, all that there is; they replace what the page has. */
+/** Rows of `columns` in one float32 buffer. They replace all rows that the page has. */
 export interface History {
   kind: "history";
   schema: number;
@@ -281,7 +287,7 @@ export interface History {
   columns: string[];
 }
 
-/** One decision of a tuner; plans in words. Told again, same `side` and `number`, once measured. */
+/** One decision of a tuner, with plans in words. It is sent again with the measured rate. */
 export interface DecisionRow {
   number: number;
   side: "here" | "peer";
@@ -299,14 +305,14 @@ export interface DecisionRow {
   measured_bytes_per_s: number | null;
 }
 
-/** Decisions, oldest first: all of them where `reset`, else what is new or was measured since. */
+/** Decisions, oldest first: all of them if `reset`, else those that are new or newly measured. */
 export interface Decisions {
   kind: "decisions";
   reset: boolean;
   rows: DecisionRow[];
 }
 
-/** Where a running transfer is. */
+/** The progress of a running transfer. */
 export interface Running {
   number: number;
   done_bytes: number;
@@ -316,8 +322,9 @@ export interface Running {
 }
 
 /**
- * Four times a second while the panel is on a screen. The buffer holds history rows: the latest again, as
- * it grows, and those that are new.
+ * Sent four times a second while the panel is visible.
+ * 
+ * The buffer contains history rows: the latest one again, as it grows, and new ones.
  */
 export interface Tick {
   kind: "tick";
@@ -330,7 +337,7 @@ export interface Tick {
   running: Running[];
 }
 
-/** What runs in a group; `waiting_for` are ranks. */
+/** The operation that runs in a group; `waiting_for` are ranks. */
 export interface GroupOperation {
   call: string;
   elapsed_s: number;
@@ -341,8 +348,9 @@ export interface GroupOperation {
 }
 
 /**
- * The tick of a group's panel. `waited_s`: how long operations have waited for each of
- * `GroupState.members` in this epoch.
+ * The tick of a group's panel.
+ * 
+ * `waited_s` is how long operations have waited for each of `GroupState.members` in this epoch.
  */
 export interface GroupTick {
   kind: "group_tick";
@@ -351,7 +359,7 @@ export interface GroupTick {
   waited_s: number[];
 }
 
-/** The answer to one command. `error` is for the person who clicked; `result` as the command says. */
+/** The answer to one command. `error` is shown to the user; `result` depends on the command. */
 export interface Ack {
   kind: "ack";
   command_id: string;
@@ -360,15 +368,16 @@ export interface Ack {
   result: unknown;
 }
 
-/** Something to be told outside the panel as well. Holds none of the peer's words. */
+/** A notice that is also shown outside the panel. Contains none of the peer's words. */
 export interface Notice {
   kind: "notice";
   text: string;
 }
 
 /**
- * A new request, to be told outside the panel as well: who asks for what, and why. `run`: `what` is a
- * function, to be run here.
+ * A new request, also shown outside the panel: `who` asks for `what`, and why.
+ * 
+ * `run` says that `what` is a function to be run here.
  */
 export interface Asked {
   kind: "asked";
@@ -378,7 +387,7 @@ export interface Asked {
   run: boolean;
 }
 
-/** The peer has answered a request of this side's: to be told outside the panel as well. */
+/** The peer's answer to a request of this side, also shown outside the panel. */
 export interface Answered {
   kind: "answered";
   who: Foreign;
@@ -393,25 +402,25 @@ export interface Hello {
   schema: number;
 }
 
-/** Whether any view of this page is on the screen; said again every PAGE_SIGN_S while it is. */
+/** `on` says that a view of this page is visible; repeated every PAGE_SIGN_S while it is. */
 export interface Visible {
   kind: "visible";
   page: string;
   on: boolean;
 }
 
-/** Where nothing arrives by itself: answered with one tick. */
+/** A request for one tick, from pages that get no messages on their own. */
 export interface Poll {
   kind: "poll";
 }
 
 /**
- * A click. Answered with an Ack of the same `command_id`, once.
+ * A click. Answered once, with an Ack of the same `command_id`.
  * 
- * approve            {number, revision}            the revision that was seen
- * run_request        {number, revision}            here, and only here
- * stop_request       {number}                      its run
- * fail               {number, tell}                tells "that" it failed, the "type", the "message"
+ * approve            {number, revision}            the revision that the user saw
+ * run_request        {number, revision}            runs it here, and releases nothing
+ * stop_request       {number}                      stops its run
+ * fail               {number, tell}                says "that" it failed, the "type", or the "message"
  * deny               {number, reason}
  * request_detail     {number}                      -> RequestDetail
  * policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add
@@ -420,7 +429,7 @@ export interface Poll {
  * withdraw           {number}                      one of this side's own requests
  * shared_detail      {name, whose}                 -> str: its mock, or what was given
  * audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
- * verify_audit       {}                            -> str: that nothing was changed; fails where it was
+ * verify_audit       {}                            -> str: the log is unchanged; fails if it is not
  * export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"
  * set_compression    fields of CompressionFields   those that change; `codec`, `level` by role
  * undo_compression   {}
@@ -462,7 +471,7 @@ export interface AuditRow {
   path: string;
 }
 
-/** The latest entries that were asked for, newest first; `total` is how many there are. */
+/** The latest matching entries, newest first; `total` is the number of all matching entries. */
 export interface AuditPage {
   file: string;
   total: number;
@@ -475,7 +484,7 @@ export interface Export {
   content: string;
 }
 
-/** All that there is to know before an answer. `preview` is of this side's own object and stays here. */
+/** The full details of a request. `preview` shows this side's own object and is not sent to the peer. */
 export interface RequestDetail {
   number: number;
   revision: number;

@@ -168,4 +168,4 @@ def test_a_click_whose_result_cannot_be_said_is_answered(
     monkeypatch.setattr(page.panel, "say", says)
     replace_function(monkeypatch, Feed, "run", lambda feed, name, args: object())
     ack = page.command("pause")
-    assert (ack["ok"], ack["error"]) == (False, "it has ended, and what came of it cannot be shown")
+    assert (ack["ok"], ack["error"]) == (False, "the command has ended, but its result cannot be shown")

@@ -1,4 +1,4 @@
-"""The audit log as the panel's `Audit` tab shows it, and as a file to save."""
+"""The entries of the audit log for the panel's `Audit` tab, and as a file to save."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _MOST_EXPORTED_BYTES = 8 * 1024 * 1024  # through the page; `duet.audit.export` 
 
 
 def page(duet: Duet, text: str, kind: str) -> dict[str, Any]:
-    """The latest entries of this duet of a kind ("": any) that hold `text`, in whatever case.
+    """Return the latest entries of this duet of a kind ("" for all) that contain `text`, ignoring case.
 
-    Raises AuditUnavailable: no log is kept, or it cannot be read.
+    Raises:
+        AuditUnavailable: no log is kept, or it cannot be read.
     """
     wanted = text.casefold()
     latest: collections.deque[Entry] = collections.deque(maxlen=_ROWS)
@@ -35,11 +36,11 @@ def page(duet: Duet, text: str, kind: str) -> dict[str, Any]:
 
 
 def export(duet: Duet, ending: str) -> dict[str, Any]:
-    """All entries of this duet as a file.
+    """Return all entries of this duet as a file.
 
     Raises:
-        SettingError: another ending than "jsonl" and "csv".
-        LimitExceeded: it is too large for the page.
+        SettingError: `ending` is neither "jsonl" nor "csv".
+        LimitExceeded: the file is too large for the page.
     """
     if ending not in ("jsonl", "csv"):
         raise SettingError(f"an audit log is exported as jsonl or csv, not {ending!r}")

@@ -1,4 +1,4 @@
-"""What a click asks for, carried out by the public face of the duet. The panel has no authority of its own.
+"""Run the commands of the panel through the public methods of the duet; the panel has no other authority.
 
 Commands block, and are called on a thread of their own. To add one, write a function and enter it in COMMANDS
 and in the contract.
@@ -24,11 +24,11 @@ _LONGEST_LOOK = 4000  # characters
 
 
 def run(duet: Duet, name: object, args: object) -> Any:
-    """Do what a command asks and return its result.
+    """Run a command and return its result.
 
     Raises:
-        SettingError: no such command, or arguments that it does not take.
-        DuetError: whatever the method that stands behind it raises.
+        SettingError: there is no such command, or its arguments are invalid.
+        DuetError: any error of the method that it calls.
     """
     command = COMMANDS.get(name) if isinstance(name, str) else None
     if command is None or not isinstance(args, Mapping):
@@ -41,7 +41,7 @@ def _approve(duet: Duet, args: Args) -> None:
 
 
 def _seen(duet: Duet, args: Args) -> Request:
-    """The request, if it is for the revision that the person has seen."""
+    """Return the request; raise RequestAnswered unless it still has the revision that the user saw."""
     request = duet.requests[_number(args)]
     if request.asset.revision != args.get("revision"):
         raise RequestAnswered(f"request {request.number} has changed since it was shown; review it again")
@@ -80,7 +80,7 @@ def _request_detail(duet: Duet, args: Args) -> dict[str, Any]:
 def _preview(request: Request) -> str:
     try:
         return request.preview()
-    except Exception as error:  # what else there is to read is shown all the same
+    except Exception as error:  # the other details are shown in any case
         return f"not shown: {type(error).__name__}: {error}"
 
 
@@ -104,7 +104,7 @@ def _own(duet: Duet, args: Args) -> OwnRequest:
 
 
 def _shared_detail(duet: Duet, args: Args) -> str:
-    """What may be seen here of an object: the mock of what is shared, and what was given as it is."""
+    """Return a preview of a shared object's mock, or of an object that was given without a mock."""
     shown = look(duet.store, _text(args, "whose"), _text(args, "name"))
     return preview_text(shown, _LONGEST_LOOK)
 

@@ -1,13 +1,15 @@
-"""What the panel's two halves say to each other. `js/src/contract.ts` is generated from this file.
+"""The messages and traits between the panel's kernel side and its page.
 
-Traits hold what a saved notebook may show: coarse, without secrets, 32 KiB together at most. Python alone
-writes them. All else are messages, `{"kind": ..., ...}`:
+`js/src/contract.ts` is generated from this file.
 
-    page -> kernel   hello, visible, poll, command
-    kernel -> page   code, history, decisions, tick, group_tick, ack, notice, asked, answered
+Traits contain what a saved notebook may show: coarse state, no secrets, at most 32 KiB together. Only Python
+writes them. Everything else is a message, `{"kind": ..., ...}`:
 
-Peers' words are in fields of type `Foreign`: the page shows them as text, with what could hide or reorder
-characters made visible.
+   page -> kernel   hello, visible, poll, command
+   kernel -> page   code, history, decisions, tick, group_tick, ack, notice, asked, answered
+
+Peers' words are in fields of type `Foreign`: the page shows them as text, with characters that could hide or
+reorder text made visible.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ SCHEMA = 1
 TRAIT_LIMIT_BYTES = 32 * 1024
 HISTORY_S = history.KEPT_S
 TICK_S = 0.25
-VISIBLE_LEASE_S = 30.0  # a page that shows the panel says so again within this time
-PAGE_SIGN_S = 10.0  # ... and does it this often
+VISIBLE_LEASE_S = 30.0  # a page counts as visible for this time after each `visible` message
+PAGE_SIGN_S = 10.0  # interval of `visible` messages
 
-# Of a history row, float32 each; what is not known is NaN. Rates are bytes per second over that second.
-# The first is the start of the second, counted from `History.epoch_s`.
+# Columns of a history row, float32 each; NaN for unknown values. Rates are bytes per second over that second.
+# The first column is the start of the second, counted from `History.epoch_s`.
 HISTORY_COLUMNS = (
     "second",
     "sent",
@@ -44,8 +46,9 @@ Foreign = NewType("Foreign", str)
 
 @dataclass(frozen=True, slots=True)
 class PathRow:
-    """One rung of the ladder. `why` keeps it down; its speed, and the share of datagrams that were `lost` in
-    the last seconds, are None where nothing measured them.
+    """One path. `why` is the reason that it is down.
+
+    The speed, and the share of datagrams `lost` in the last seconds, are None if they were not measured.
     """
 
     name: str
@@ -65,7 +68,7 @@ class LinkState:
     state: Literal["waiting", "pairing", "connected", "reconnecting", "closed"]
     why: Foreign
     gives_up_in_s: float | None  # while it is reconnecting
-    invited: bool  # a new code waits for whoever takes the place of the peer, which is lost
+    invited: bool  # the peer is lost, and a new code invites a replacement
     peer: Foreign | None
     verifier: str | None
     path: str | None  # "local", "tcp", "punched", "udp", "relay", "channel"
@@ -74,7 +77,7 @@ class LinkState:
     paused: bool  # this side sends nothing
     sent_bytes: int
     received_bytes: int
-    saved_bytes: int  # what codecs and deduplication kept off the wire, both ways
+    saved_bytes: int  # bytes saved by codecs and deduplication, both ways
     summary: str  # one readable line for a notebook that is opened without a kernel
 
 
@@ -107,9 +110,10 @@ class CompressionFields:
 
 @dataclass(frozen=True, slots=True)
 class TuningState:
-    """Trait `tuning`; `compression` is None before there is a peer. The codecs in force are those of the
-    latest decision of either side, None where nothing has been encoded yet. `changed_by` made the latest
-    change, "you" or the peer by its name; None where there was none.
+    """Trait `tuning`; `compression` is None before there is a peer.
+
+    The codecs in force are those of the latest decision of either side, None if nothing has been encoded yet.
+    `changed_by` is who made the latest change, "you" or the peer's name; None if there was none.
     """
 
     compression: CompressionFields | None
@@ -123,7 +127,7 @@ class TuningState:
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """One request of the peer. Long texts are cut here; the command `request_detail` has all of them."""
+    """One request of the peer. Long texts are cut here; the command `request_detail` returns them in full."""
 
     number: int
     state: Literal["pending", "running", "approved", "denied", "withdrawn", "expired", "failed"]
@@ -140,20 +144,20 @@ class RequestRow:
     arrived_s: float  # Unix time
     answered_s: float | None
     by: str = ""  # who answered: "you", or "policy NAME"
-    function: str = ""  # its name, where one is to be run; else what is asked for is there already
+    function: str = ""  # name of the function to run; empty if the object exists already
     one_number: bool = False
-    made: bool = True  # what would leave is known: an object is there, or the function has been run
-    progress: float | None = None  # how far a function is by its own word, from 0 to 1
-    running: str = ""  # how far its run is, in words: step, time, memory; empty: it does not run
-    failure: str = ""  # where and how its last run here failed, without the data; the peer does not know
-    privacy: str = ""  # what it claims to cost, "epsilon 2 at delta 1e-05"; empty: it claims nothing
-    budgets: str = ""  # of the assets that pay for it, in words: before and after
-    refusal: str = ""  # why it cannot be approved; empty: it can
+    made: bool = True  # the result is known: the object exists, or the function has been run
+    progress: float | None = None  # progress from 0 to 1, as the function reports it
+    running: str = ""  # step, time and memory of its run, in words; empty if it does not run
+    failure: str = ""  # where and how its last run here failed, without the data; not sent to the peer
+    privacy: str = ""  # the claimed cost, "epsilon 2 at delta 1e-05"; empty if it claims none
+    budgets: str = ""  # budgets of the assets that pay for it, before and after, in words
+    refusal: str = ""  # the reason that it cannot be approved; empty if it can
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """One rule that answers requests; `words` say which and how much, `used` what it has let out."""
+    """One rule that answers requests. `words` describe it; `used` is what it has released."""
 
     name: str
     action: Literal["approve", "deny", "ask"]
@@ -163,17 +167,17 @@ class PolicyRow:
 
 @dataclass(frozen=True, slots=True)
 class RequestsState:
-    """Trait `requests`: the pending ones first, oldest first, then the latest of those that are answered."""
+    """Trait `requests`: pending requests, oldest first, then the latest answered ones."""
 
     pending: int
     total: int
     rows: list[RequestRow]
-    policies: list[PolicyRow] = field(default_factory=list)  # in the order in which they are looked at
+    policies: list[PolicyRow] = field(default_factory=list)  # in the order in which they are checked
 
 
 @dataclass(frozen=True, slots=True)
 class OwnRequestRow:
-    """One request of this side's; `number` is its place in the order of asking."""
+    """One request of this side; `number` counts them in the order of asking."""
 
     number: int
     state: Literal["asking", "pending", "approved", "denied", "withdrawn", "complete", "failed"]
@@ -186,7 +190,7 @@ class OwnRequestRow:
 
 @dataclass(frozen=True, slots=True)
 class AskedState:
-    """Trait `asked`: what this side has asked for, the pending ones first, then the latest."""
+    """Trait `asked`: this side's requests, pending ones first, then the latest."""
 
     pending: int
     total: int
@@ -195,7 +199,7 @@ class AskedState:
 
 @dataclass(frozen=True, slots=True)
 class SharedRow:
-    """One object of the store. `look`: it is here or has a mock, which `shared_detail` shows."""
+    """One object of the store. `look` says that `shared_detail` can show it or its mock."""
 
     name: Foreign
     whose: Literal["peer", "received", "mine", "awaiting"]
@@ -210,7 +214,7 @@ class SharedRow:
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """Trait `shared`: what either side shares or has given, this side's own first."""
+    """Trait `shared`: the objects that either side shares or has given, this side's own first."""
 
     total: int
     rows: list[SharedRow]
@@ -218,7 +222,7 @@ class SharedState:
 
 @dataclass(frozen=True, slots=True)
 class TransferRow:
-    """One transfer. `paused_here` and `paused_there` say who keeps it back; it runs where neither does."""
+    """One transfer. `paused_here` and `paused_there` are the sides that pause it; it runs if neither does."""
 
     number: int
     name: Foreign
@@ -237,7 +241,7 @@ class TransferRow:
 
 @dataclass(frozen=True, slots=True)
 class TransfersState:
-    """Trait `transfers`: running ones first, then the latest that ended. Progress comes with the ticks."""
+    """Trait `transfers`: running ones first, then the latest that ended. Ticks have the progress."""
 
     running: int
     total: int
@@ -255,8 +259,9 @@ class GroupMemberRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupLinkRow:
-    """One direction of the link between two ranks. What nobody has measured or told is None; what is not of
-    `now` was told at the beginning of the epoch.
+    """One direction of the link between two ranks. Values that were not measured or reported are None.
+
+    `now` is False for values that were reported at the beginning of the epoch.
     """
 
     of: int
@@ -269,8 +274,9 @@ class GroupLinkRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupGoneRow:
-    """A member that has gone in the last minutes; `rank` is that of the epoch before. `why` is how its link
-    ended here, empty where only others know.
+    """A member that has left in the last minutes; `rank` is that of the epoch before.
+
+    `why` is how its link ended here, empty if only other members know.
     """
 
     rank: int | None
@@ -282,8 +288,10 @@ class GroupGoneRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupSum:
-    """The newest sum of this epoch that was called with a codec of sums. `density` is None where nobody has
-    looked, `dense_bytes` 0 where members share memory; `text` is all that `group.sums` has of it.
+    """The newest sum of this epoch that was called with a codec.
+
+    `density` is None if it was not measured, `dense_bytes` 0 if members share memory. `text` is the full
+    report of `group.sums`.
     """
 
     codec: str
@@ -296,9 +304,7 @@ class GroupSum:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """Trait `group`: members by rank, then those who wait; links between all ranks; who has gone, the newest
-    last.
-    """
+    """Trait `group`: members by rank, then waiting ones; the links; members that have left, newest last."""
 
     schema: int
     state: str  # "waiting", "ready", "changing" or "closed"
@@ -318,7 +324,8 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A session code that waits for somebody: never in a trait, so that no saved notebook holds it."""
+    """A session code that a peer can still use. It is never in a trait, so that no saved notebook contains
+    it."""
 
     kind: Literal["code"]
     code: str
@@ -329,7 +336,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Rows of `columns` in one float32 buffer, all that there is; they replace what the page has."""
+    """Rows of `columns` in one float32 buffer. They replace all rows that the page has."""
 
     kind: Literal["history"]
     schema: int
@@ -339,7 +346,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRow:
-    """One decision of a tuner; plans in words. Told again, same `side` and `number`, once measured."""
+    """One decision of a tuner, with plans in words. It is sent again with the measured rate."""
 
     number: int
     side: Literal["here", "peer"]
@@ -359,7 +366,7 @@ class DecisionRow:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Decisions, oldest first: all of them where `reset`, else what is new or was measured since."""
+    """Decisions, oldest first: all of them if `reset`, else those that are new or newly measured."""
 
     kind: Literal["decisions"]
     reset: bool
@@ -368,7 +375,7 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Where a running transfer is."""
+    """The progress of a running transfer."""
 
     number: int
     done_bytes: int
@@ -379,8 +386,9 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Four times a second while the panel is on a screen. The buffer holds history rows: the latest again, as
-    it grows, and those that are new.
+    """Sent four times a second while the panel is visible.
+
+    The buffer contains history rows: the latest one again, as it grows, and new ones.
     """
 
     kind: Literal["tick"]
@@ -395,20 +403,21 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class GroupOperation:
-    """What runs in a group; `waiting_for` are ranks."""
+    """The operation that runs in a group; `waiting_for` are ranks."""
 
     call: str
     elapsed_s: float
     done_bytes: int
     total_bytes: int
     waiting_for: list[int]
-    codec: str = ""  # of an all_reduce that was called with one
+    codec: str = ""  # the codec of an all_reduce that was called with one
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTick:
-    """The tick of a group's panel. `waited_s`: how long operations have waited for each of
-    `GroupState.members` in this epoch.
+    """The tick of a group's panel.
+
+    `waited_s` is how long operations have waited for each of `GroupState.members` in this epoch.
     """
 
     kind: Literal["group_tick"]
@@ -419,10 +428,10 @@ class GroupTick:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """The answer to one command. `error` is for the person who clicked; `result` as the command says."""
+    """The answer to one command. `error` is shown to the user; `result` depends on the command."""
 
     kind: Literal["ack"]
-    command_id: str  # not `id`: ipykernel keeps each `id` of what a comm sends, to route a reply
+    command_id: str  # not `id`, which ipykernel keeps for each message of a comm, to route the reply
     ok: bool
     error: str
     result: Any
@@ -430,7 +439,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to be told outside the panel as well. Holds none of the peer's words."""
+    """A notice that is also shown outside the panel. Contains none of the peer's words."""
 
     kind: Literal["notice"]
     text: str
@@ -438,8 +447,9 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A new request, to be told outside the panel as well: who asks for what, and why. `run`: `what` is a
-    function, to be run here.
+    """A new request, also shown outside the panel: `who` asks for `what`, and why.
+
+    `run` says that `what` is a function to be run here.
     """
 
     kind: Literal["asked"]
@@ -451,7 +461,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The peer has answered a request of this side's: to be told outside the panel as well."""
+    """The peer's answer to a request of this side, also shown outside the panel."""
 
     kind: Literal["answered"]
     who: Foreign
@@ -473,7 +483,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """Whether any view of this page is on the screen; said again every PAGE_SIGN_S while it is."""
+    """`on` says that a view of this page is visible; repeated every PAGE_SIGN_S while it is."""
 
     kind: Literal["visible"]
     page: str  # a random name of the page's
@@ -482,19 +492,19 @@ class Visible:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Where nothing arrives by itself: answered with one tick."""
+    """A request for one tick, from pages that get no messages on their own."""
 
     kind: Literal["poll"]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A click. Answered with an Ack of the same `command_id`, once.
+    """A click. Answered once, with an Ack of the same `command_id`.
 
-    approve            {number, revision}            the revision that was seen
-    run_request        {number, revision}            here, and only here
-    stop_request       {number}                      its run
-    fail               {number, tell}                tells "that" it failed, the "type", the "message"
+    approve            {number, revision}            the revision that the user saw
+    run_request        {number, revision}            runs it here, and releases nothing
+    stop_request       {number}                      stops its run
+    fail               {number, tell}                says "that" it failed, the "type", or the "message"
     deny               {number, reason}
     request_detail     {number}                      -> RequestDetail
     policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add
@@ -503,7 +513,7 @@ class Command:
     withdraw           {number}                      one of this side's own requests
     shared_detail      {name, whose}                 -> str: its mock, or what was given
     audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
-    verify_audit       {}                            -> str: that nothing was changed; fails where it was
+    verify_audit       {}                            -> str: the log is unchanged; fails if it is not
     export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"
     set_compression    fields of CompressionFields   those that change; `codec`, `level` by role
     undo_compression   {}
@@ -551,7 +561,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """The latest entries that were asked for, newest first; `total` is how many there are."""
+    """The latest matching entries, newest first; `total` is the number of all matching entries."""
 
     file: str
     total: int
@@ -568,7 +578,7 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class RequestDetail:
-    """All that there is to know before an answer. `preview` is of this side's own object and stays here."""
+    """The full details of a request. `preview` shows this side's own object and is not sent to the peer."""
 
     number: int
     revision: int
@@ -576,6 +586,6 @@ class RequestDetail:
     description: str
     tags: list[str]
     preview: str
-    code: Foreign = Foreign("")  # how the peer made it, or the function it asks to run; empty for an object
-    group: int | None = 1  # of how many rows it is made, at the least; None: of none
-    log: Foreign = Foreign("")  # what a function has printed here, and how it failed; stays here
+    code: Foreign = Foreign("")  # the peer's computation, or the function to run; empty for an object
+    group: int | None = 1  # least number of rows that it is made of; None if of no rows
+    log: Foreign = Foreign("")  # output of the function's run here, and its error; not sent to the peer

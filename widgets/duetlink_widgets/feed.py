@@ -1,4 +1,4 @@
-"""What a duet's panel says: traits, ticks, decisions and notices."""
+"""Follow a duet and write its traits, ticks, decisions and notices to the panel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from duetlink_widgets.contract import HISTORY_COLUMNS, SCHEMA, Code, Decisions, 
 from duetlink_widgets.pages import Outlet, Pages
 from duetlink_widgets.timeline import Timeline
 
-NOTICE_S = 5.0  # no more than one in this time
+NOTICE_S = 5.0  # at most one notice in this time
 _ANSWERS = ("approved", "complete", "denied")
 
 
@@ -50,7 +50,7 @@ class Feed(Pages):
         return run(self._duet, name, args)
 
     def _publish_now(self) -> None:
-        self._attempt("the code", self._tell_code)  # before the page learns that a code waits
+        self._attempt("the code", self._tell_code)  # before the page shows that there is a code
         self._decisions = self._attempt("what was decided", self._latest_decisions) or self._decisions
         made = {name: self._attempt(name, make) for name, make in self._states().items()}
         self._outlet.publish({name: state for name, state in made.items() if state is not None})
@@ -59,7 +59,8 @@ class Feed(Pages):
         self._attempt("notices of answers", self._notice_answers)
 
     def _states(self) -> dict[str, Callable[[], dict[str, Any] | None]]:
-        """How each trait is made. Nothing here asks the peer for anything: it need not answer."""
+        """Return a function for each trait. None of them sends a request to the peer, which may not
+        answer."""
         duet = self._duet
         return {
             "link": lambda: snapshot.as_trait(snapshot.link_state(duet)),
@@ -108,7 +109,7 @@ class Feed(Pages):
         self._outlet.say(asdict(snapshot.asked(self._duet.requests[max(new)])))
 
     def _notice_answers(self) -> None:
-        """Of what has waited for a person: what is answered at once needs no notice."""
+        """Announce answers to requests that were pending: immediate answers need no notice."""
         waited, self._waiting = self._waiting, _pending(self._duet.asked)
         for request in self._duet.asked:
             if request.number in waited - self._waiting and request.state in _ANSWERS:
@@ -122,9 +123,9 @@ class Feed(Pages):
         self._say_decisions(self._decisions, reset=True)
 
     def _tick(self) -> None:
-        if any(request.state == "running" for request in self._duet.requests):  # its time goes on
+        if any(request.state == "running" for request in self._duet.requests):  # its elapsed time changes
             self._publish_trait("requests")
-        if self._duet.gives_up_in_s is not None:  # so does the peer's silence
+        if self._duet.gives_up_in_s is not None:  # so does the time until it gives up
             self._publish_trait("link")
         now = self._duet.statistics()
         running = [

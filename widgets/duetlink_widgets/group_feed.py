@@ -1,4 +1,4 @@
-"""What a group's panel says: one trait, and ticks with what runs and who is waited for."""
+"""Follow a group and write its trait and its ticks to the panel."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from duetlink_widgets.contract import (
 )
 from duetlink_widgets.pages import Outlet, Pages
 
-_PUBLISH_EVERY = 4  # ticks: speeds and round trips change all the time
+_PUBLISH_EVERY = 4  # ticks; speeds and round trips change all the time
 _LONGEST_TEXT = 160  # characters
 _LONGEST_REPORT = 1000
-_GONE_SHOWN_S = 600.0  # whoever comes back to the notebook after a few minutes still reads it
+_GONE_SHOWN_S = 600.0  # long enough for a user who returns to the notebook after a few minutes
 
 
 class GroupFeed(Pages):
@@ -86,7 +86,7 @@ COMMANDS: dict[str, Callable[[Group], None]] = {
 
 
 def group_state(now: GroupStatus) -> GroupState:
-    """The trait `group`."""
+    """Return the trait `group`."""
     state, _, why = now.state.partition(": ")
     return GroupState(
         SCHEMA,

@@ -1,8 +1,8 @@
-"""What every feed does: one thread that alone writes to the widget, the pages that look, and their commands.
+"""The base of all feeds: a thread that alone writes to the widget, visible pages, and commands.
 
-`changed` and `heard` may come on any thread (the duet's, the kernel's, a subshell's) and only post to it.
-Commands block, so each runs on a thread of asyncio's pool. The thread outlives what is shown: a page that is
-loaded again still gets all of it.
+`changed` and `heard` may be called on any thread (the duet's, the kernel's, a subshell's) and only post to
+it. Commands block, so each runs on a thread of asyncio's pool. The thread outlives the duet or group: a page
+that is loaded again still gets the full state.
 """
 
 from __future__ import annotations
@@ -30,44 +30,44 @@ T = TypeVar("T")
 
 
 class Outlet(Protocol):
-    """Where a feed writes: the widget."""
+    """The widget, as a feed writes to it."""
 
     def publish(self, states: Mapping[str, dict[str, Any]]) -> None:
-        """Set these traits; those that are equal cost nothing."""
+        """Set these traits; equal values cost nothing."""
 
     def say(self, message: dict[str, Any], buffer: bytes | None = None) -> None:
         """Send a message to every page."""
 
 
 class Pages(ABC):
-    """Follows what is shown, from `begin` until `close`."""
+    """Follows a duet or group, from `begin` until `close`."""
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
-        self._looking: dict[str, float] = {}  # pages by name: until when each is thought to be on a screen
+        self._looking: dict[str, float] = {}  # by name of a page: the time until which it counts as visible
         self._ticking: asyncio.Task[None] | None = None
         self._commands: set[asyncio.Task[None]] = set()
         self._failing: set[str] = set()  # parts that could not be shown the last time
         self._publishing: asyncio.TimerHandle | None = None
         self._thread = LoopThread("duetlink-panel")
 
-    # -- what a feed is ------------------------------------------------------------------------------------
+    # -- for subclasses ------------------------------------------------------------------------------------
 
     @abstractmethod
     def _publish_now(self) -> None:
-        """Set the traits, and tell what is new."""
+        """Set the traits, and send news."""
 
     @abstractmethod
     def _tell_all(self) -> None:
-        """Tell a page that begins whatever is in no trait."""
+        """Send a new page everything that is in no trait."""
 
     @abstractmethod
     def _tick(self) -> None:
-        """Tell what changes all the time."""
+        """Send the values that change all the time."""
 
     @abstractmethod
     def _run(self, name: object, args: object) -> Any:
-        """Do what a command asks, which may block; return its result."""
+        """Run a command, which may block; return its result."""
 
     # -- from any thread -----------------------------------------------------------------------------------
 
@@ -76,11 +76,11 @@ class Pages(ABC):
         self._thread.run(self._begin())
 
     def changed(self) -> None:
-        """Something has changed."""
+        """Publish the state soon."""
         self._post(self._mark)
 
     def heard(self, message: Mapping[str, Any]) -> None:
-        """A page says something."""
+        """Handle a message from a page."""
         self._post(self._obey if message.get("kind") == "command" else self._take, message)
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Pages(ABC):
         self._thread.stop()
 
     def _post(self, callback: Any, *args: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # once this is closed, nobody is there to hear it
+        with contextlib.suppress(RuntimeError):  # after `close` there is no loop to post to
             self._thread.loop.call_soon_threadsafe(callback, *args)
 
     # -- on its thread -------------------------------------------------------------------------------------
@@ -107,8 +107,9 @@ class Pages(ABC):
         self._attempt("what has changed", self._publish_now)
 
     def _attempt(self, what: str, make: Callable[[], T]) -> T | None:
-        """What `make` returns; None where it raises. One part that fails stops no other: the first time, it
-        is logged and said.
+        """Return the result of `make`; None if it raises.
+
+        One failing part stops no other part. Its first failure is logged and shown on the page.
         """
         try:
             made = make()
@@ -116,7 +117,7 @@ class Pages(ABC):
             if what not in self._failing:
                 self._failing.add(what)
                 _log.exception("the panel cannot show %s", what)
-                with contextlib.suppress(Exception):  # it may be the very way to the page that fails
+                with contextlib.suppress(Exception):  # the connection to the page may be the part that failed
                     text = f"the panel cannot show {what}; the kernel's log says why, and the duet goes on"
                     self._outlet.say(asdict(Notice("notice", text)))
             return None
@@ -133,7 +134,7 @@ class Pages(ABC):
                 self._attempt("what moves", self._tick)
 
     def _greet(self, schema: object) -> None:
-        """A page begins: tell it everything."""
+        """Send a new page everything."""
         if schema != SCHEMA:
             self._outlet.say(
                 asdict(Notice("notice", "duetlink was updated: reload this page, and restart the kernel"))
@@ -144,7 +145,7 @@ class Pages(ABC):
         self._attempt("what moves", self._tick)
 
     def _see(self, page: object, on: object) -> None:
-        """A page shows the panel, or no longer does; tick while any does."""
+        """Record that a page shows or hides the panel; tick while any page shows it."""
         if not isinstance(page, str) or (len(self._looking) >= _MOST_PAGES and page not in self._looking):
             return
         if on is True:
@@ -179,12 +180,12 @@ class Pages(ABC):
         except (DuetError, IndexError) as error:
             ack = Ack("ack", command_id, False, str(error), None)
         except BaseException as error:
-            # a fault of ours, or a library's panic, which is no Exception: whoever clicked learns of it
+            # a defect, or a library's panic, which is no Exception: report it to the user who clicked
             ack = Ack("ack", command_id, False, f"{type(error).__name__}: {error}", None)
         finally:
-            self._publish()  # the page has the effect when it has the answer
+            self._publish()  # so that the page has the effect before the answer
             if not self._attempt("an answer", lambda: self._acknowledge(ack)):
-                words = "it has ended, and what came of it cannot be shown"
+                words = "the command has ended, but its result cannot be shown"
                 unsaid = Ack("ack", command_id, False, words, None)
                 self._attempt("that an answer is missing", lambda: self._acknowledge(unsaid))
 

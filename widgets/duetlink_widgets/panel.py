@@ -24,7 +24,7 @@ if not _BUNDLE.exists():
     raise FileNotFoundError(f"{_BUNDLE} is not built; run `make js` in the project, or install a wheel")
 
 
-# An output of its own, since JupyterLab prefers a widget to a table even where the widget is no more. The
+# A separate output, since JupyterLab prefers a widget to a table even if the widget no longer exists. The
 # first two rules hide it while the panel is on the page, the third hides "model not found" above it.
 _KEPT = """<div class="duetlink-kept" data-panel="{key}">{table}</div><style>
 body:has(.duetlink-panel[data-key="{key}"]) .duetlink-kept[data-panel="{key}"],
@@ -35,16 +35,16 @@ body:has(.duetlink-panel[data-key="{key}"]) .jp-OutputArea-child:has(.duetlink-k
 
 
 class Panel(anywidget.AnyWidget):
-    """Shows a duet or a group live, and takes clicks. Its traits are written by the feed's thread alone.
+    """Shows a duet or a group live, and takes clicks. Only the feed's thread writes its traits.
 
-    Below it stands a table of the state, renewed when the state changes and hidden while the panel is there:
-    it is what a saved notebook shows. No trait and no table holds the session code.
+    Below it is a table of the state, updated when the state changes and hidden while the panel is visible: a
+    saved notebook shows this table. Neither a trait nor the table contains the session code.
     """
 
     _esm = _BUNDLE
 
     kind = traitlets.Unicode().tag(sync=True)  # "duet", "group"
-    key = traitlets.Unicode().tag(sync=True)  # by which the page finds the tables of this panel
+    key = traitlets.Unicode().tag(sync=True)  # the page finds the tables of this panel by it
     link = traitlets.Dict().tag(sync=True)
     tuning = traitlets.Dict().tag(sync=True)
     requests = traitlets.Dict().tag(sync=True)
@@ -64,7 +64,7 @@ class Panel(anywidget.AnyWidget):
         self.on_msg(self._heard)
 
     def display(self) -> None:
-        """Show it below the cell that runs."""
+        """Show it below the running cell."""
         self._shown_state = _state(self._shown)
         display(self._view(), raw=True)  # type: ignore[no-untyped-call]
         handle = display(self._table(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
@@ -72,12 +72,12 @@ class Panel(anywidget.AnyWidget):
             self._displays.append(handle.display_id)
 
     def close(self) -> None:
-        """Remove it from every page, and stop."""
+        """Remove it from every page, and stop following."""
         self._feed.close()
         super().close()
 
     def publish(self, states: Mapping[str, dict[str, Any]]) -> None:
-        """As Feed asks: on its thread."""
+        """Set traits; called by the feed, on its thread."""
         with self.hold_sync():
             for name, state in states.items():
                 setattr(self, name, state)
@@ -85,7 +85,7 @@ class Panel(anywidget.AnyWidget):
             self._renew_tables()
 
     def say(self, message: dict[str, Any], buffer: bytes | None = None) -> None:
-        """As Feed asks: on its thread."""
+        """Send a message to the pages; called by the feed, on its thread."""
         self.send(message, None if buffer is None else [buffer])
 
     def _heard(self, widget: object, message: object, buffers: object) -> None:
@@ -93,14 +93,14 @@ class Panel(anywidget.AnyWidget):
             self._feed.heard(message)
 
     def _renew_tables(self) -> None:
-        """What a saved notebook shows: as of the latest change of state."""
+        """Update the tables that a saved notebook shows."""
         self._shown_state = _state(self._shown)
         for display_id in self._displays:
             update_display(self._table(), raw=True, display_id=display_id)  # type: ignore[no-untyped-call]
 
     def _view(self) -> dict[str, Any]:
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        # nbconvert wants words for everything; the table below has them
+        # nbconvert needs a text for every output; the table below has it
         return {"application/vnd.jupyter.widget-view+json": view, "text/plain": ""}
 
     def _table(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Panel(anywidget.AnyWidget):
 
 
 def _table_of(shown: Duet | Group) -> tuple[str, str]:
-    """As HTML and as text."""
+    """Return the table of the state as HTML and as text."""
     if isinstance(shown, Duet):
         table: Table = shown.table()
         return table._repr_html_(), repr(table)
@@ -121,7 +121,7 @@ def _table_of(shown: Duet | Group) -> tuple[str, str]:
 
 
 def _state(shown: Duet | Group) -> str:
-    """`connected`, without why; of a group with what its members do to it."""
+    """Return the state without its reason, such as `connected`; for a group with its epoch and size."""
     state = shown.state.partition(":")[0]
     return state if isinstance(shown, Duet) else f"{state} {shown.epoch} {shown.size}"
 
@@ -129,7 +129,7 @@ def _state(shown: Duet | Group) -> str:
 def _answer_where_asked(comm: Any) -> None:
     """Let clicks arrive on the subshell that the page chose, also while a cell runs.
 
-    ipykernel 7.4 sends the next message of a comm to the shell of the last thing that it sent: for a thread
+    ipykernel 7.4 sends the next message of a comm to the shell of the last message that it sent: for a thread
     that writes in the background, the main shell, where clicks wait for the running cell.
     """
     if hasattr(comm, "_reply_subshell_for"):

@@ -1,4 +1,5 @@
-"""A duet as the traits of its panel: from the public face of `Duet` to the contract's dataclasses."""
+"""Convert a duet to the traits of its panel: from the public interface of `Duet` to the contract's
+classes."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ from duetlink_widgets.contract import (
     TuningState,
 )
 
-_REQUESTS_BYTES = 9 * 1024  # what the rows of a trait may take; the rest is in duet.requests
+_REQUESTS_BYTES = 9 * 1024  # largest size of a trait's rows; older requests are only in duet.requests
 _POLICIES_BYTES = 3 * 1024
 _TRANSFERS_BYTES = 5 * 1024
 _ASKED_BYTES = 4 * 1024
@@ -53,7 +54,7 @@ Row = TypeVar("Row", RequestRow, TransferRow, PolicyRow, OwnRequestRow, SharedRo
 
 
 def link_state(duet: Duet) -> LinkState:
-    """Header and `Link` tab."""
+    """Return the state of the header and the `Link` tab."""
     state, _, why = duet.state.partition(": ")
     now = duet.statistics()
     paths = [
@@ -98,7 +99,7 @@ def _summary(duet: Duet, now: Statistics) -> str:
 
 
 def tuning_state(duet: Duet, decisions: Iterable[MadeDecision]) -> TuningState:
-    """Controls of the `Throughput` tab. Raises LinkClosed where there is no peer (any more)."""
+    """Return the state of the `Throughput` tab's controls. Raises LinkClosed if there is no peer."""
     compression = duet.compression
     fields = CompressionFields(
         mode=cast(Any, compression.mode),
@@ -138,7 +139,7 @@ def _choice(codec: Codec, roles: list[str]) -> CodecChoice:
 
 
 def requests_state(duet: Duet) -> RequestsState:
-    """`Requests` tab."""
+    """Return the state of the `Requests` tab."""
     requests = duet.requests
     waiting = [request for request in requests if request.state in ("pending", "running")]
     answered = [request for request in requests if request.state not in ("pending", "running")]
@@ -192,24 +193,24 @@ def _request_row(request: Request) -> RequestRow:
 
 
 def _budgets(request: Request) -> tuple[str, str]:
-    """What a function's claim does to budgets, and why it cannot be approved."""
+    """Return the effect of a function's claim on budgets, and the reason that it cannot be approved."""
     if not request.privacy or request.state not in ("pending", "running"):
         return "", ""
     try:
         charges, refused = request.charges, request.refusal
-    except DuetError:  # its text names a file of this side's, and a trait is saved with the notebook
+    except DuetError:  # its text names a file of this side, and traits are saved with the notebook
         return "", "the ledger of privacy budgets cannot be read; request.charges says why"
     return "; ".join(map(str, charges)) or "charged when it was run", refused
 
 
 def asked(request: Request) -> Asked:
-    """A new request, for those who do not look at the panel."""
+    """Return the message about a new request, for users who do not look at the panel."""
     name = Foreign(_cut(request.asset.name))
     return Asked("asked", _foreign(request.peer), name, _foreign(request.reason), bool(request.function))
 
 
 def answered(duet: Duet, request: OwnRequest) -> Answered:
-    """The answer to a request of this side's, for those who do not look at the panel."""
+    """Return the message about an answered request of this side, for users who do not look at the panel."""
     answer = "denied" if request.state == "denied" else "approved"
     who = _foreign(duet.peer or "the peer")
     return Answered(
@@ -218,7 +219,7 @@ def answered(duet: Duet, request: OwnRequest) -> Answered:
 
 
 def asked_state(duet: Duet) -> AskedState:
-    """This side's own part of the `Requests` tab."""
+    """Return the state of this side's part of the `Requests` tab."""
     own = duet.asked
     ended = [request for request in own if request.state not in WAITING]
     rows = (_own_row(request) for request in chain(own.pending, reversed(ended)))
@@ -239,7 +240,7 @@ def _own_row(request: OwnRequest) -> OwnRequestRow:
 
 
 def shared_state(duet: Duet) -> SharedState:
-    """`Shared` tab."""
+    """Return the state of the `Shared` tab."""
     entries = listed(duet.store)
     return SharedState(len(entries), _within(map(_shared_row, entries), _SHARED_BYTES))
 
@@ -260,7 +261,7 @@ def _shared_row(one: Listed) -> SharedRow:
 
 
 def transfers_state(duet: Duet) -> TransfersState:
-    """`Transfers` tab."""
+    """Return the state of the `Transfers` tab."""
     transfers = list(duet.transfers)
     running = [transfer for transfer in transfers if transfer.state == "running"]
     ended = [transfer for transfer in transfers if transfer.state != "running"]
@@ -288,7 +289,6 @@ def _transfer_row(transfer: SharedTransfer) -> TransferRow:
 
 
 def decision_row(decision: MadeDecision) -> DecisionRow:
-    """One row of the table of decisions."""
     plan = decision.after
     return DecisionRow(
         number=decision.number,
@@ -309,7 +309,7 @@ def decision_row(decision: MadeDecision) -> DecisionRow:
 
 
 def decisions(duet: Duet) -> list[MadeDecision]:
-    """All that are kept, oldest first; none where there is no peer (any more)."""
+    """Return all decisions that are kept, oldest first; none if there is no peer."""
     try:
         return list(duet.tuning.decisions)
     except LinkClosed:
@@ -320,13 +320,13 @@ State = LinkState | TuningState | RequestsState | AskedState | SharedState | Tra
 
 
 def as_trait(state: State) -> dict[str, Any]:
-    """As values of JSON, without NaN or infinity."""
+    """Return the state as JSON values, without NaN or infinity."""
     wire: dict[str, Any] = json.loads(json.dumps(asdict(state), allow_nan=False))
     return wire
 
 
 def _within(rows: Iterable[Row], limit_bytes: int) -> list[Row]:
-    """The first rows that together take at most so many bytes of JSON."""
+    """Return the first rows that together take at most `limit_bytes` of JSON."""
     kept = []
     for row in rows:
         limit_bytes -= len(json.dumps(asdict(row), ensure_ascii=False).encode())

@@ -15,9 +15,9 @@ _ROUND_TRIP = HISTORY_COLUMNS.index("round_trip_s")
 
 
 class Timeline:
-    """Makes rows of HISTORY_COLUMNS from what a duet recorded; silent seconds become rows of zeros.
+    """Makes rows of HISTORY_COLUMNS from a duet's history; silent seconds become rows of zeros.
 
-    `epoch_s` (Unix time) is where the column `second` counts from, so that float32 holds it exactly.
+    The column `second` counts from `epoch_s` (Unix time), so that float32 holds it exactly.
     """
 
     def __init__(
@@ -33,11 +33,11 @@ class Timeline:
         self.epoch_s = float(now_s - HISTORY_S)
 
     def all_rows(self) -> bytes:
-        """All that is known."""
+        """Return all rows of the last 15 minutes."""
         return self._rows(int(time.time()) - HISTORY_S + 1)
 
     def new_rows(self) -> bytes:
-        """The latest second that was told, again, and those after it."""
+        """Return the latest row that was returned before, again, and later ones."""
         return self._rows(self._told_s)
 
     def _rows(self, since_s: int) -> bytes:
