@@ -102,8 +102,8 @@ def log_to(path: str | os.PathLike[str], *, addresses: bool = False) -> EventLog
     `addresses=True`. Only its owner may read it. Logging ends at 16 MiB, when the returned object is closed,
     or with this process.
 
-       with duetlink.log_to("report.jsonl"):
-           duet = duetlink.join(code)
+        with duetlink.log_to("report.jsonl"):
+            duet = duetlink.join(code)
 
     Raises:
         OSError: the file cannot be written.

@@ -5,8 +5,8 @@
 Traits contain what a saved notebook may show: coarse state, no secrets, at most 32 KiB together. Only Python
 writes them. Everything else is a message, `{"kind": ..., ...}`:
 
-   page -> kernel   hello, visible, poll, command
-   kernel -> page   code, history, decisions, tick, group_tick, ack, notice, asked, answered
+    page -> kernel   hello, visible, poll, command
+    kernel -> page   code, history, decisions, tick, group_tick, ack, notice, asked, answered
 
 Peers' words are in fields of type `Foreign`: the page shows them as text, with characters that could hide or
 reorder text made visible.

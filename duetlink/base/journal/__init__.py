@@ -7,8 +7,8 @@ file included, is not detected: to detect it, note the last hash elsewhere and c
 
 Example: two lines, with hashes shortened:
 
-   {"hash":"5c1f…","kind":"opened","number":0,"previous":"0000…"}
-   {"hash":"9e02…","kind":"closed","number":1,"previous":"5c1f…"}
+    {"hash":"5c1f…","kind":"opened","number":0,"previous":"0000…"}
+    {"hash":"9e02…","kind":"closed","number":1,"previous":"5c1f…"}
 
 The audit log and the privacy ledger are journals. They differ in how they treat a damaged end: the log
 records it and continues (`Journal.append_mending`), the ledger stops until its owner repairs it

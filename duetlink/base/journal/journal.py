@@ -2,9 +2,9 @@
 
 A line is on the disk before its head is, and the head before the append returns. So there may be
 
-   a line, and the head before it      its writer died before it was done: the line counts
-   part of a line, and such a head     the same, but its content is lost
-   a head without its line             the file was cut off, or restored from an old copy
+    a line, and the head before it      its writer died before it was done: the line counts
+    part of a line, and such a head     the same, but its content is lost
+    a head without its line             the file was cut off, or restored from an old copy
 
 The last two are damage, as is anything that does not follow in the chain. An old file that was restored
 together with its old head is not detected.

@@ -6,8 +6,8 @@ the union of their supports, exponents, or the seed of a sketch), the number of 
 there is room for. Two chunks of the same sum are added item by item, bitmaps of supports by "or"; everything
 else is left to the decoder.
 
-   "DLA1" | scheme u8 | element u8 | members u16 | room for u16 | 6 zeros | context 8 bytes | items u64 |
-   checksum u64 | items
+    "DLA1" | scheme u8 | element u8 | members u16 | room for u16 | 6 zeros | context 8 bytes | items u64 |
+    checksum u64 | items
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ BYTES, TENSOR, GRADIENT, VERSION = "bytes", "tensor", "gradient", "version"
 class Bound:
     """The largest difference between a decoded item and the original x:
 
-       |decoded - x| <= relative * |x| + block * max |items of its block|.
+        |decoded - x| <= relative * |x| + block * max |items of its block|.
 
     Both 0: lossless, bit for bit. Both infinite: no bound, because items are left out.
     """

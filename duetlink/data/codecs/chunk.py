@@ -1,7 +1,7 @@
 """An encoded array as it travels: a header that describes it, and the payload of one codec.
 
-   magic "DLC1" | flags u8 | codec u16 | element u8 | dimensions u8 | relative f64 | block f64
-   | shape u64 ... | payload size u64 | checksum u64 | payload                      (little-endian)
+    magic "DLC1" | flags u8 | codec u16 | element u8 | dimensions u8 | relative f64 | block f64
+    | shape u64 ... | payload size u64 | checksum u64 | payload                      (little-endian)
 
 Flag 1: lossless, and both bounds are 0. The checksum is XXH3-64 of everything else; it detects accidents, not
 attacks: the link authenticates what a peer sends. Nothing is guessed from bytes: a reader knows that it gets

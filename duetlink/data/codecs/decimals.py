@@ -7,7 +7,7 @@ result. Each vector has its number of digits, as few as possible; the integers g
 Items that do not come back exactly, such as a NaN or a negative zero, are exceptions: they are put into an
 array of zeros, which sparse.py encodes.
 
-   form u8: 0 | the array as it is
+    form u8: 0 | the array as it is
             1 | size of the digits u32 | of the integers u64 | digits (zstd) | integers | exceptions, if any
 """
 

@@ -1,6 +1,6 @@
 """The change since a version that the peer has: the differing bits, or the difference, by another codec.
 
-   name of that version, 16 bytes | chunk of the change
+    name of that version, 16 bytes | chunk of the change
 
 The change is a flat array of integers as wide as the items: unsigned, the exclusive or of both; signed, their
 difference, modulo 2^width. Fine-tuned weights keep their exponents, so either is small.

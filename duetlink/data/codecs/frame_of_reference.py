@@ -4,11 +4,11 @@ Frame of reference (Goldstein et al. 1998, "Compressing relations and indexes"):
 each with its least item. The offsets are small if neighbours have similar values, whatever their type could
 hold, and an entropy coder uses the space that the widest of them leave unused.
 
-   log2 of a vector's items u8 | element of the offsets u8 | least items | offsets (planes.py)
+    log2 of a vector's items u8 | element of the offsets u8 | least items | offsets (planes.py)
 
 The least items are encoded as offsets themselves, in one vector:
 
-   the least of all i64 | element u8 | size u32 | planes
+    the least of all i64 | element u8 | size u32 | planes
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The exponents of weights take few values, their mantissas nearly all (ZipNN, Her
 arXiv:2411.05239, section 3). The sign is rotated to the lowest bit, so that the exponent fills the topmost
 byte. Each plane is a zstd frame, or its plain bytes if that is not smaller.
 
-   u64 sizes of the planes, lowest first | planes
+    u64 sizes of the planes, lowest first | planes
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Only an item whose bits are all 0 counts as zero; -0.0 does not. Positions are t
 each item (gaps), or one bit for every item: whichever is smaller. Both are unsigned integers, and go through
 the codec that suits them, as the values do.
 
-   form u8 | element of the gaps u8 | items that are not zero u64 | positions | values      (smallest.py)
+    form u8 | element of the gaps u8 | items that are not zero u64 | positions | values      (smallest.py)
 """
 
 from __future__ import annotations

@@ -2,23 +2,23 @@
 
 The nouns:
 
-   body        the bytes of one encoded object (`values/body.py`)
-   segment     a part of a body that is the memory of one array, or plain bytes
-   run         a part of a body that is cut by one rule: at rows of an array, or by content
-   chunk       a piece between two cuts; its size is near the target
-   target      the chunk size that the sender aims at, a power of two
-   name        16 bytes that identify a chunk's content: BLAKE2b keyed with a secret of the session
-   manifest    the sizes and names of all chunks of a body, which the sender announces
-   held body   a body that this side keeps in memory to find chunks in
+    body        the bytes of one encoded object (`values/body.py`)
+    segment     a part of a body that is the memory of one array, or plain bytes
+    run         a part of a body that is cut by one rule: at rows of an array, or by content
+    chunk       a piece between two cuts; its size is near the target
+    target      the chunk size that the sender aims at, a power of two
+    name        16 bytes that identify a chunk's content: BLAKE2b keyed with a secret of the session
+    manifest    the sizes and names of all chunks of a body, which the sender announces
+    held body   a body that this side keeps in memory to find chunks in
 
 Example: a receiver holds a column of 1,000,000 float64 and is offered one with 1,000 more rows. Both bodies
 are cut every `target` bytes of rows, so all chunks but the last one have the same names, and only the last
 chunk of the column and the new rows are sent:
 
-   cuts = cut(pieces, segments)                            # sender
-   manifest = Manifest(cuts, name_chunks(pieces, cuts, key))
-   Manifest.from_bytes(data, body_bytes)                   # receiver: parses and checks the announcement
-   find(manifest, held.bodies(), key)                      # the ranges that need not be sent
+    cuts = cut(pieces, segments)                            # sender
+    manifest = Manifest(cuts, name_chunks(pieces, cuts, key))
+    Manifest.from_bytes(data, body_bytes)                   # receiver: parses and checks the announcement
+    find(manifest, held.bodies(), key)                      # the ranges that need not be sent
 
 Bytes copied from held memory are not verified here: the caller that puts a body together checks the
 fingerprint of the whole, since held memory may change between `find` and the copy. No I/O, no clock.

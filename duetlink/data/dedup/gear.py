@@ -4,7 +4,7 @@ Gear (Xia et al., "Ddelta", Performance Evaluation 2014; used by FastCDC, ATC 20
 (h << 1) + TABLE[byte], modulo 2^16 here. A byte is shifted out after 16 steps, so h depends on the last 16
 bytes alone, and is computed for all positions at once by doubling the window four times:
 
-   h_1(i) = TABLE[byte i]        h_2w(i) = h_w(i) + (h_w(i - w) << w)
+    h_1(i) = TABLE[byte i]        h_2w(i) = h_w(i) + (h_w(i - w) << w)
 
 It runs block by block, in memory that stays in the cache; NumPy releases the GIL in each step. The rank of a
 position is the number of leading zeros of the fingerprint there, at most 11; if it is 11, those of the

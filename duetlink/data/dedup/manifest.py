@@ -1,9 +1,9 @@
 """The announcement of a body's chunks: the rule of the cuts and the name of each chunk.
 
-   version u8 | log2 of the target u8 | entries u32 | content-defined chunks u32
-   | repeats u32 ... | run sizes u64 ... | row sizes u64 ...   (an entry per series of equal runs)
-   | chunk sizes u32 ...                                       (of the content-defined chunks alone)
-   | names, 16 bytes each                                      (little-endian)
+    version u8 | log2 of the target u8 | entries u32 | content-defined chunks u32
+    | repeats u32 ... | run sizes u64 ... | row sizes u64 ...   (an entry per series of equal runs)
+    | chunk sizes u32 ...                                       (of the content-defined chunks alone)
+    | names, 16 bytes each                                      (little-endian)
 
 The sizes of fixed chunks follow from the rule. A chunk takes 16 to 20 bytes: 0.1 to 0.25 % of most bodies.
 """

@@ -3,7 +3,7 @@
 Encoding (on several workers), sending and decoding overlap once a transfer runs, so one byte of an array
 takes
 
-   max(1 / (encode * workers), ratio / goodput, 1 / (decode * workers))  seconds,
+    max(1 / (encode * workers), ratio / goodput, 1 / (decode * workers))  seconds,
 
 with encode and decode in bytes of arrays per second of one worker, and ratio the encoded share of the bytes.
 If both ends are on one machine, there is a fourth part: the processors, which read, encode, send, receive,

@@ -1,9 +1,9 @@
 """The measurements that all transfers of one sending direction of a link share.
 
-   controller = CodecController(tuner, "scans", "tcp", size_bytes, now_s)
-   choice = controller.choose(chunk, element, now_s)        # before each chunk is encoded
-   ...
-   controller.sent(raw_bytes, wire_bytes, held_s, now_s)    # after the transport has taken it
+    controller = CodecController(tuner, "scans", "tcp", size_bytes, now_s)
+    choice = controller.choose(chunk, element, now_s)        # before each chunk is encoded
+    ...
+    controller.sent(raw_bytes, wire_bytes, held_s, now_s)    # after the transport has taken it
 
 A `CodecController` samples the data (`sample.py`), tries codecs on the sample, and takes the least cost of a
 model (`model.py`). It decides again when the link's goodput (`goodput.py`) or the data have changed. Codecs'

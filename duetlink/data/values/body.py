@@ -1,6 +1,6 @@
 """The layout of an encoded value.
 
-   magic "DLV1" | u32-le header size | header | zeros | segment 0 | zeros | segment 1 | …
+    magic "DLV1" | u32-le header size | header | zeros | segment 0 | zeros | segment 1 | …
 
 Every segment starts at a multiple of 64 bytes from the body's start: arrays in a page-aligned body are
 aligned for vector instructions. The header holds the sizes of the segments, from which their starts follow.

@@ -1,8 +1,8 @@
 """Compress gradients, and remember what was left out for the next one.
 
-   compressor = gradients.TopK(density=0.01, value="block8")
-   for name, gradient in ...:
-       send(compressor.compress(gradient, name))  # the receiver: duetlink.codecs.decode
+    compressor = gradients.TopK(density=0.01, value="block8")
+    for name, gradient in ...:
+        send(compressor.compress(gradient, name))  # the receiver: duetlink.codecs.decode
 
 Compressors hold state, per tensor name (compressor.py); `state.to_bytes(compressor.state_dict())` saves it
 over a restart. All are lossy, and are chosen only by name. Each method is one file; `coding.py` writes

@@ -1,6 +1,6 @@
 """A sparse gradient as bytes: positions by an index codec, values by a value codec (DeepReduce's split).
 
-   index codec u8 | value codec u8 | count u64 | bytes of positions u64 | positions | values  (little-endian)
+    index codec u8 | value codec u8 | count u64 | bytes of positions u64 | positions | values  (little-endian)
 
 Xu et al., NeurIPS 2021, arXiv:2102.03112. The size of the gradient is in the chunk's header.
 """

@@ -2,11 +2,11 @@
 
 Per tensor and step, with g the gradient of one of N workers (section 3 and Algorithm 4):
 
-   g <- g min(1, N^-1/2 threshold / |g|)        local clipping, before anything is added up
-   u <- m u + g,          v <- v + u            momentum correction; with Nesterov
-   u <- m (u + g),        v <- v + u + g
-   send v where |v| >= threshold                the threshold is estimated from a sample
-   u <- 0, v <- 0 there                         momentum factor masking
+    g <- g min(1, N^-1/2 threshold / |g|)        local clipping, before anything is added up
+    u <- m u + g,          v <- v + u            momentum correction; with Nesterov
+    u <- m (u + g),        v <- v + u + g
+    send v where |v| >= threshold                the threshold is estimated from a sample
+    u <- 0, v <- 0 there                         momentum factor masking
 
 Momentum is kept here: the optimiser that applies the mean of the workers' gradients is plain SGD. Weight
 decay is added to the gradient before. In the first epochs more is sent: `WARM_UP`.

@@ -1,6 +1,6 @@
 """A compressor's state as bytes and back, without pickle.
 
-   "DLG1" | (key size u16 | key, UTF-8 | chunk) ...                                       (little-endian)
+    "DLG1" | (key size u16 | key, UTF-8 | chunk) ...                                       (little-endian)
 
 Numbers are chunks without dimensions: int64 or float64. The only codec is raw, so decoding allocates nothing:
 the arrays are copied out of the bytes.

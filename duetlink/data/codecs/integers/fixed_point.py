@@ -32,10 +32,10 @@ class FixedPoint:
     """The conversion of items to residues. Members whose residues are added use equal ones.
 
     Attributes:
-       bits: 32 or 64, the size of a residue.
-       fraction_bits: the step between neighbours is 2^-fraction_bits; may be negative.
-       limit: the largest absolute value of any member's items.
-       members: the largest number of members whose sum can be recovered.
+        bits: 32 or 64, the size of a residue.
+        fraction_bits: the step between neighbours is 2^-fraction_bits; may be negative.
+        limit: the largest absolute value of any member's items.
+        members: the largest number of members whose sum can be recovered.
     """
 
     bits: int

@@ -32,12 +32,12 @@ class FixedPointFormat:
     """The conversion of some blocks of an array to integers. Equal at all members.
 
     Attributes:
-       element: the type of the array's items.
-       width_bytes: the size of an integer.
-       members: the number of arrays that are added.
-       step_exponents: q of each block of the array, int32; undefined for blocks that are not chosen.
-       chosen: a mask of the blocks that become integers; the others are sent dense.
-       exact: True if q is such that no item is rounded.
+        element: the type of the array's items.
+        width_bytes: the size of an integer.
+        members: the number of arrays that are added.
+        step_exponents: q of each block of the array, int32; undefined for blocks that are not chosen.
+        chosen: a mask of the blocks that become integers; the others are sent dense.
+        exact: True if q is such that no item is rounded.
     """
 
     element: Element

@@ -3,7 +3,7 @@
 Each block of 4096 items is scaled by a power of two that brings its largest finite magnitude near the top of
 the narrow format. The narrow items go through the planes codec.
 
-   exponents i16 (sections.py) | planes of the narrow items
+    exponents i16 (sections.py) | planes of the narrow items
 """
 
 from __future__ import annotations

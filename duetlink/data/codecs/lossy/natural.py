@@ -3,7 +3,7 @@
 A number between two powers of two is rounded to one of them at random, so that its expected value is the
 number: random bits are added to the mantissa, the carry goes into the exponent, and the mantissa is dropped.
 
-   exponents | signs, one bit each | items kept unchanged                                  (sections.py)
+    exponents | signs, one bit each | items kept unchanged                                  (sections.py)
 
 Exponents are bytes, or u16 for float64. Items that are kept have the exponent of infinity: infinities, NaNs,
 subnormal numbers, and numbers whose next power of two is beyond the largest number.

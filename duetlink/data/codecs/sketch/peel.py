@@ -20,11 +20,11 @@ class Peeled:
     """The content of a sketch: the places of all segments that were read completely, in order.
 
     Attributes:
-       places: indices at which some member had an item.
-       values: the sums there, modulo 2^64, as signed integers.
-       counts: the number of members that had an item at the place.
-       complete: for each segment, True if it was read completely.
-       left: approximate number of members' items in the other segments; 0 if there are none.
+        places: indices at which some member had an item.
+        values: the sums there, modulo 2^64, as signed integers.
+        counts: the number of members that had an item at the place.
+        complete: for each segment, True if it was read completely.
+        left: approximate number of members' items in the other segments; 0 if there are none.
     """
 
     places: NDArray[np.int64]

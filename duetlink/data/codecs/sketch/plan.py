@@ -51,10 +51,10 @@ class SketchPlan:
     At most 256 members: the key of a place has 48 bits for the sum of places and 16 for the count.
 
     Attributes:
-       items: the number of items of the array.
-       segments: the number of tables.
-       rows: the number of cells in a third of a table.
-       seed: the seed of the hashes; another one gives another arrangement.
+        items: the number of items of the array.
+        segments: the number of tables.
+        rows: the number of cells in a third of a table.
+        seed: the seed of the hashes; another one gives another arrangement.
     """
 
     items: int
