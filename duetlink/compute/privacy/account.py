@@ -1,4 +1,4 @@
-"""What a ledger's lines add up to: budget and spending of each asset, in exact decimals."""
+"""The arithmetic of a ledger: budget and spending of each asset, summed from its lines in exact decimals."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ BUDGET, CHARGE, REPAIR = "budget", "charge", "repair"
 KINDS = (BUDGET, CHARGE, REPAIR)
 
 MAX_TOTAL = Decimal(10) ** 6
-_PLACES = 30  # behind the point; the shortest form of a float64 from MIN_EPSILON on has fewer
-# Sums are exact or raise: at most 7 digits before the point and _PLACES behind it, more than can be charged.
+_DECIMALS = 30  # after the point; the shortest decimal form of a float64 of at least MIN_EPSILON has fewer
+# Sums are exact or raise: 60 digits hold 7 before the point and _DECIMALS after it, more than can be charged.
 _EXACT = decimal.Context(prec=60, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow])
 
 Amount = Decimal | int | float
@@ -27,29 +27,29 @@ class Posting:
 
     number: int
     when: str  # UTC, ISO 8601
-    kind: str  # BUDGET: the total from now on; CHARGE; REPAIR: the ledger was damaged, the budget is closed
+    kind: str  # BUDGET: sets the total; CHARGE: spends epsilon; REPAIR: closes budgets after a damage
     asset: str
     epsilon: Decimal
-    what: str  # a statistic in words, or why
+    what: str  # the statistic in words, or the reason
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Posting:
-        """Raises ValueError for a line that this version did not write."""
+        """Read the fields of one line. Raises ValueError if this version could not have written it."""
         if set(fields) != {"number", "when", "kind", "asset", "epsilon", "what", "previous", "hash"}:
-            raise ValueError("it has other fields")
+            raise ValueError("it does not have the fields of a ledger line")
         texts = (fields["when"], fields["kind"], fields["asset"], fields["epsilon"], fields["what"])
         if any(type(text) is not str for text in texts) or fields["kind"] not in KINDS:
-            raise ValueError("a field is of another type")
+            raise ValueError("a field has the wrong type, or the kind of line is unknown")
         try:
             epsilon = amount(Decimal(fields["epsilon"]))
         except (decimal.InvalidOperation, SettingError):
-            raise ValueError("its epsilon is no amount") from None
+            raise ValueError("its epsilon is not a valid amount") from None
         return cls(fields["number"], fields["when"], fields["kind"], fields["asset"], epsilon, fields["what"])
 
 
 @dataclass(slots=True)
 class Accounts:
-    """All assets' budgets after a number of postings. A step takes in the next one."""
+    """The budget and the spending of each asset, after some postings. `take` applies the next posting."""
 
     totals: dict[str, Decimal] = field(default_factory=dict)
     spent: dict[str, Decimal] = field(default_factory=dict)
@@ -66,25 +66,25 @@ class Accounts:
             self.totals = dict.fromkeys(self.totals, Decimal(0))
 
     def left(self, asset: str) -> Decimal:
-        """Never negative, also where a budget was lowered below what had been spent."""
+        """Return budget minus spending; 0 if the budget was lowered below what had been spent."""
         total = self.totals.get(asset, Decimal(0))
         return max(_EXACT.subtract(total, self.spent.get(asset, Decimal(0))), Decimal(0))
 
 
 def amount(epsilon: Amount) -> Decimal:
-    """An amount of epsilon, from 0 on. A float counts as it is written: 0.1 is a tenth.
+    """Convert to an exact amount, 0 or more. A float counts as its shortest decimal: 0.1 is exactly a tenth.
 
     Raises:
-        SettingError: it is no such amount.
+        SettingError: it is not a finite number from 0 to MAX_TOTAL, or has more than 30 decimals.
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, Decimal | int | float):
-        raise SettingError(f"an epsilon is a number, not {type(epsilon).__name__}")
+        raise SettingError(f"an epsilon must be a number, not {type(epsilon).__name__}")
     found = Decimal(repr(float(epsilon))) if isinstance(epsilon, float) else Decimal(epsilon)
     if not found.is_finite() or not 0 <= found <= MAX_TOTAL:
-        raise SettingError(f"an epsilon is from 0 to {MAX_TOTAL:,}")
+        raise SettingError(f"an epsilon must be from 0 to {MAX_TOTAL:,}; this one is {found}")
     exponent = found.as_tuple().exponent
-    if isinstance(exponent, int) and -exponent > _PLACES:
-        raise SettingError(f"an epsilon has at most {_PLACES} digits behind the point")
+    if isinstance(exponent, int) and -exponent > _DECIMALS:
+        raise SettingError(f"an epsilon may have at most {_DECIMALS} digits after the decimal point")
     return found
 
 
@@ -93,6 +93,6 @@ def plus(first: Decimal, second: Decimal) -> Decimal:
 
 
 def written(epsilon: Decimal) -> str:
-    """For a line and for a person: `0.1`, `10`, never `1E+1`."""
+    """Format an amount for the ledger and for people: `0.1`, `10`, never `1E+1`."""
     text = format(epsilon, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,4 +1,7 @@
-"""Why an operation does not go by rows, and what to do: words for a person, by which nothing is decided."""
+"""Explanations for people: why an operation does not keep rows apart, and what to use instead.
+
+These texts decide nothing. `rowwise.py` and `selection.py` decide which operations are accepted.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ _OTHER = (
 
 
 def advice(operation: str) -> str:
-    """What follows the operation's name in a refusal."""
+    """Return the half sentence that follows the operation's name in a refusal."""
     if operation.startswith("polars."):
-        return "expressions are not looked into: take columns, and rows by frame.filter(frame['x'] > 3)"
+        return "polars expressions are not analysed: take columns, and rows by frame.filter(frame['x'] > 3)"
     return f"it {_BY_NAME.get(operation.lstrip('.@').rpartition('.')[2], _OTHER)}"

@@ -1,4 +1,4 @@
-"""One step of a program, as the rules see it: columns and constants, of which kinds."""
+"""One step of a program as the rules of `rules.py` see it: its columns and constants, and their kinds."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from duetlink.compute.privacy.table import BOOL, FLOAT, INT, NARROW, TEXT, Column, Rows, Table
 
 _INT64 = range(-(2**63), 2**63)
-_MOST_FLOAT = 1e38  # torch fails on what float32 cannot hold, but only where there is a row
+_MOST_FLOAT = 1e38  # torch fails on constants that float32 cannot hold, but only if the column has a row
 
 
 class Unstable(Exception):
-    """A step that may not lead to a private statistic; the text says why, and what to do."""
+    """Raised for a step that may not lead to a private statistic. The text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A constant of the lists, such as `numpy.float64`."""
+    """A constant that the allow-lists name, such as `numpy.float64`."""
 
     name: str
 
@@ -35,20 +35,23 @@ class ColumnOperation:
     keywords: Mapping[str, Item]
 
     def exactly(self, number: int) -> Sequence[Item]:
-        """The items, when there are so many and no keywords."""
+        """Return the items. Raises Unstable unless there are exactly `number` of them and no keywords."""
         if len(self.items) != number or self.keywords:
             raise Unstable(f"it takes {number} arguments here, and no keywords")
         return self.items
 
     def kinds(self, number: int, among: frozenset[str]) -> list[str]:
-        """The kinds of so many items, when all are in `among`."""
+        """Return the kinds of the `number` items. Raises Unstable if one is not in `among`."""
         found = [kind_of(item) for item in self.exactly(number)]
         if not among.issuperset(found):
             raise Unstable(f"it takes {in_words(among)} here, not {in_words(set(found) - among)}")
         return found
 
     def constants(self, *names: str) -> list[Item]:
-        """What follows the first item, by place or by name; None for what was not given."""
+        """Return the arguments after the first in the order of `names`, given by position or keyword.
+
+        An argument that was not given is None. Raises Unstable for others, and for one that is a column.
+        """
         given: list[Item] = [*self.items[1:], *[None] * (len(names) + 1 - len(self.items))]
         if len(given) != len(names) or not set(self.keywords) <= set(names[len(self.items) - 1 :]):
             raise Unstable(f"it takes {', '.join(names)} here, and nothing else")
@@ -59,7 +62,7 @@ class ColumnOperation:
 
 
 def check_rows(first: Table, other: Table) -> None:
-    """Raises Unstable where two tables may have other rows, or compute in different ways."""
+    """Raises Unstable if two tables may have different rows, or belong to different libraries."""
     if (first.rows.asset, first.rows.revision) != (other.rows.asset, other.rows.revision):
         raise Unstable(
             f"it brings together {_named(first.rows)} and {_named(other.rows)}: a private statistic is of "
@@ -75,7 +78,10 @@ def check_rows(first: Table, other: Table) -> None:
 
 
 def kind_of(item: Item) -> str:
-    """Of a column or a constant; `none` for what is no number, truth value or text."""
+    """Return the kind of a column or a constant; `none` if it is no number, truth value or text.
+
+    Raises Unstable for an integer beyond 64 bits, NaN, and a float above 1e38.
+    """
     if isinstance(item, Column):
         return item.kind
     if isinstance(item, bool):
@@ -96,7 +102,7 @@ def _named(rows: Rows) -> str:
 
 
 def in_words(kinds: Iterable[str]) -> str:
-    """Kinds, for a person."""
+    """Format kinds for people, such as `texts or truth values`."""
     words = {BOOL: "truth values", INT: "whole numbers", FLOAT: "floating point numbers", TEXT: "texts"}
     words[NARROW] = "whole numbers of less than 64 bits (convert them with astype('int64'))"
     return " or ".join(sorted({words.get(kind, "anything else") for kind in kinds}))

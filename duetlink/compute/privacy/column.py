@@ -1,4 +1,4 @@
-"""A column as numbers or as codes of categories: row by row, whatever library it is of."""
+"""A column of any library as a NumPy array of numbers or of category codes, converted row by row."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Ints = NDArray[np.int64]
 
 
 def numbers(column: Any) -> Floats:
-    """The items of a column that are there, in order; a missing one (NaN, None, null) is left out.
+    """Return the items as float64, in order, shape (n,), without missing ones (NaN, None, null).
 
-    Taking out what is missing is a filter by row: whoever adds a row adds one item, or none. Infinite items
-    stay, for the bounds to clamp.
+    Dropping missing items is a filter by row: an added row adds one item, or none. Infinite items stay, for
+    the bounds to clamp.
 
     Raises:
-        TypeError: it is no column of numbers or truth values.
+        TypeError: it is not a one-dimensional column of numbers or truth values.
     """
     found = _floats(column)
     if found.ndim != 1:
@@ -29,7 +29,10 @@ def numbers(column: Any) -> Floats:
 
 
 def codes(column: Any, categories: Sequence[str] | Sequence[float]) -> Ints:
-    """For each item that is there the index of its category; `len(categories)` for one that is in none."""
+    """Return each item's index in `categories` as int64, shape (n,), without missing items.
+
+    An item that is in no category has the code `len(categories)`.
+    """
     index: dict[Any, int] = {category: code for code, category in enumerate(categories)}
     other = len(categories)
     if isinstance(categories[0], str):
@@ -43,7 +46,7 @@ def codes(column: Any, categories: Sequence[str] | Sequence[float]) -> Ints:
 
 
 def items_there(column: Any) -> int:
-    """How many items of a column of any kind are not missing."""
+    """Return the number of items of a column of any kind that are not missing (NaN, None, null)."""
     if _library(column) == "polars":
         # NaN is a number to polars; for a count it is missing, as it is in the other libraries
         missing = column.is_null() | (column.is_nan().fill_null(True) if column.dtype.is_float() else False)

@@ -1,4 +1,4 @@
-"""Rules of operations that give a column another type, and leave what it holds."""
+"""Rules for operations that convert a column to another type and keep its values; see `rules.py`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPES: Mapping[str, Mapping[str, str]] = {
 
 
 def cast(library: str) -> Rule:
-    """To one of the item types of a library, as the first argument."""
+    """Make the rule for a method that casts to the item type of the library that is its argument `dtype`."""
     names = {f"{library}.{name}": kind for name, kind in _TYPES[library].items()}
     if library in (NUMPY, PANDAS):
         names |= {place: kind for name, kind in _TYPES[NUMPY].items() for place in (name, f"numpy.{name}")}
@@ -50,7 +50,7 @@ def cast(library: str) -> Rule:
 
 
 def becomes(kind: str, *kinds: str) -> Rule:
-    """A method without arguments that makes a column of `kind` of one of `kinds`."""
+    """Make the rule for a method without arguments that turns one of `kinds` into `kind`."""
 
     def become(call: ColumnOperation) -> str:
         call.kinds(1, frozenset(kinds))

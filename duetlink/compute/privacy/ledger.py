@@ -1,8 +1,8 @@
-"""The ledger of privacy: what each asset's budget is and what was spent of it, on the owner's disk.
+"""The privacy ledger: each asset's budget and what was spent of it, in a file on the owner's disk.
 
-A charge is on the disk before `charge` returns, and the release comes after: a crash in between costs the
-budget, and nothing ever gives any back. A damaged ledger pays for nothing until its owner repairs it, since
-charges may be missing in it.
+A charge is on the disk before `charge` returns, and the release comes after that. So a crash between the two
+loses budget and never privacy; no charge is ever refunded. A damaged ledger accepts no charge until its owner
+repairs it, because charges may be missing from it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from duetlink.errors import AuditBroken, AuditUnavailable, BudgetExceeded, DuetE
 
 _MAX_TEXT = 500  # characters of `what`
 _MAX_NAME = 1_000  # characters of an asset's name
-_MAX_LINE_BYTES = 64 * 1024  # more than the longest texts, all of them escaped, can take
+_MAX_LINE_BYTES = 64 * 1024  # more than the longest texts take with every character escaped
 _LOCK_TIMEOUT_S = 30.0
 
 
@@ -43,7 +43,7 @@ def utc_now() -> datetime.datetime:
 
 @dataclass(slots=True)
 class _State:
-    """What the file says, and which file that was."""
+    """The accounts as read from the file, the end of the file, and the identity of that file."""
 
     accounts: Accounts = field(default_factory=Accounts)
     end: Head = field(default_factory=Head)
@@ -51,10 +51,10 @@ class _State:
 
 
 class Ledger:
-    """One ledger of one user. Several threads, kernels and duets may charge at once; who comes first is paid.
+    """One ledger of one user. Several threads, kernels and duets may charge it at once, in order of arrival.
 
-    The directory holds, beside the ledger, its head, a lock file, and damaged ones. Only their owner may read
-    them. Each method blocks until it has the lock, and raises
+    The directory also holds the ledger's head, a lock file, and damaged ledgers that were set aside. Only
+    their owner may read them. Each method blocks until it has the lock, and raises
 
         AuditUnavailable: the ledger cannot be locked, read or written.
         AuditBroken: it is damaged; the message says where.
@@ -70,30 +70,30 @@ class Ledger:
         self.path = path
         self._now = now
         self._journal = Journal(path, max_line_bytes=_MAX_LINE_BYTES, lock_timeout_s=lock_timeout_s)
-        self._state = _State()  # for whoever holds the lock
+        self._state = _State()  # only to be used under the lock
 
     def set_budget(self, asset: str, epsilon_total: Amount, why: str = "") -> None:
-        """From now on `epsilon_total` may be spent of `asset` in all, with what was spent before.
+        """Set the total budget of `asset`, which includes what has been spent of it already.
 
         Raises:
-            SettingError: it is no amount, or no name.
+            SettingError: `epsilon_total` is not a valid amount, or `asset` not a valid name.
         """
         total = amount(epsilon_total)
         with self._held() as state:
             self._post(state, BUDGET, asset, total, why)
 
     def charge(self, asset: str, epsilon: Amount, what: str) -> None:
-        """Spend `epsilon` of the budget of `asset` on `what`. It is on the disk when this returns.
+        """Spend `epsilon` of the budget of `asset` on `what`. The charge is on the disk when this returns.
 
-        After AuditUnavailable it may have been spent or not: nothing may be released then.
+        After AuditUnavailable the charge may or may not be on the disk, so nothing may be released.
 
         Raises:
             BudgetExceeded: less is left, or the asset has no budget. Nothing was charged.
-            SettingError: it is no amount above 0, or no name.
+            SettingError: `epsilon` is not an amount above 0, or `asset` not a valid name.
         """
         cost = amount(epsilon)
         if not cost:
-            raise SettingError("a charge is above 0")
+            raise SettingError("a charge must be above 0")
         with self._held() as state:
             left, total = state.accounts.left(asset), state.accounts.totals.get(asset)
             if total is None:
@@ -106,7 +106,7 @@ class Ledger:
             self._post(state, CHARGE, asset, cost, what)
 
     def total(self, asset: str) -> Decimal | None:
-        """The budget; None: there is none, and nothing can be charged."""
+        """Return the budget; None if the asset has none, so that nothing can be charged."""
         with self._held() as state:
             return state.accounts.totals.get(asset)
 
@@ -115,26 +115,28 @@ class Ledger:
             return state.accounts.spent.get(asset, Decimal(0))
 
     def left(self, asset: str) -> Decimal:
-        """What may still be spent; 0 for an asset without a budget."""
+        """Return the epsilon that may still be spent; 0 for an asset without a budget."""
         with self._held() as state:
             return state.accounts.left(asset)
 
     def history(self, asset: str) -> tuple[Posting, ...]:
-        """Budgets, charges and repairs, in their order."""
+        """Return the asset's budgets, charges and repairs in the order of the file."""
         found: list[Posting] = []
         with self._locked():
             self._walk(found.append)
         return tuple(posting for posting in found if posting.asset in (asset, ""))
 
     def repair(self, why: str) -> str:
-        """Go on with a damaged ledger. The lines before the damage stay, the file is kept as it was, too, and
-        **every budget is closed**, since charges may be missing: set those anew that should be open. Returns
-        what was found, in words. Changes nothing in a ledger that is whole.
+        """Make a damaged ledger usable again. Returns a description of the damage, for people.
+
+        The lines before the damage stay, and the damaged file is kept under another name. **Every budget is
+        closed**, since charges may be missing: set the budgets again that should be open. An undamaged
+        ledger is not changed.
         """
         with self._locked():
             try:
                 self._walk(lambda posting: None)
-                return f"the privacy ledger {self.path} is whole"
+                return f"the privacy ledger {self.path} is undamaged"
             except AuditBroken as error:
                 found = str(error)
             self._state = _State()
@@ -148,9 +150,9 @@ class Ledger:
 
     def _post(self, state: _State, kind: str, asset: str, epsilon: Decimal, what: str) -> None:
         if not isinstance(asset, str) or not 0 < len(asset) <= _MAX_NAME:
-            raise SettingError(f"an asset's name has 1 to {_MAX_NAME:,} characters")
+            raise SettingError(f"an asset's name must have 1 to {_MAX_NAME:,} characters")
         fields = self._fields(kind, asset, epsilon, what)
-        self._state = _State()  # until it is surely written, the file has to be read again
+        self._state = _State()  # if the write fails, the file must be read again
         end = self._journal.append(state.end, fields)
         state.accounts.take(Posting(end.number, fields["when"], kind, asset, epsilon, fields["what"]))
         self._state = _State(state.accounts, end, self._journal.identity())
@@ -171,7 +173,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[_State]:
-        """What the ledger says now: as it was left here where nobody has touched it since, else read anew."""
+        """Hold the lock and give the current state, reading the file only if it has changed meanwhile."""
         with self._locked():
             state = self._state
             if not state.file or state.file != self._journal.identity():
@@ -188,7 +190,7 @@ class Ledger:
                 yield
         except filelock.Timeout:
             raise AuditUnavailable(
-                f"the privacy ledger {self.path} is held by another process that does not let go of it; "
+                f"the privacy ledger {self.path} is held by another process that does not release its lock; "
                 "nothing private is released until it does"
             ) from None
         except DuetError:  # some are OSErrors too

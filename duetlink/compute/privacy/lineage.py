@@ -1,15 +1,17 @@
-"""Which programs may lead to a private statistic: those in which each row goes its own way, from one asset.
+"""Row stability: checks that each row of a column comes from exactly one row of one asset.
 
 Theory. The noise of a statistic hides one row of the column that it is made from. It hides one row of the
-asset if a row more or less in the asset is a row more or less in the column, and nothing else: a row of the
-column must come from one row of the asset, whatever the others are, and none of them twice. So each step from
-the asset to the column has to be known to be such a step. There is no list of what is forbidden.
+asset only if adding or removing a row of the asset adds or removes at most one row of the column and changes
+nothing else. So each row of the column must come from one row of the asset, independently of the others, and
+no row may come twice. Each step from the asset to the column must be known to have this property: the rules
+list what is accepted, and everything else is refused.
 
-What is public, and the same for all neighbours, is what `table.py` knows of an asset: its library, the names
-and kinds of its columns. The rules make the same kinds of all such data, and fail for all of it or for none.
+The public facts, equal for all neighbours, are those that `table.py` keeps of an asset: its library, and the
+names and kinds of its columns. For all such data the rules give the same kinds, and fail either always or
+never.
 
-The column is made again from the asset as it was shared, by these steps and no others, where nothing else has
-run: what the rest of a program wrote is of no matter.
+The room recomputes the column from the asset as it was shared, by these steps and no others. Writes by other
+steps of the program therefore have no effect on it.
 """
 
 from __future__ import annotations
@@ -55,27 +57,29 @@ _CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How a column came from an asset, row by row."""
+    """The row-stable steps from an asset to a column."""
 
     asset: str
     revision: int
     column: Column
     target: int
-    steps: tuple[Step, ...]  # from the asset to the column, in order: all that is needed to make it again
-    filters: int  # how many of them choose rows
+    steps: tuple[Step, ...]  # from the asset to the column, in order: they suffice to compute it again
+    filters: int  # the number of steps that choose rows
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why not, for a person: which step it is, and what to do."""
+    """The reason why no private statistic can be made, for people: the step, and what to do instead."""
 
     words: str
     step: Step | None = None
 
 
 def row_stable(steps: Sequence[Step], target: int, allowed: Allowed, schemas: Schemas) -> Route | Refusal:
-    """Whether the result `target` of a program, of these steps in this order, may be what a private statistic
-    is made from.
+    """Check that the result `target` of these steps, in this order, is a column that may get a statistic.
+
+    Returns the route to it, or the reason why not. `schemas` holds the public facts of the assets that have a
+    budget; nothing here looks at data.
     """
     made = _followed(steps, target, allowed, schemas)
     if isinstance(made, Refusal):
@@ -96,9 +100,10 @@ def row_stable(steps: Sequence[Step], target: int, allowed: Allowed, schemas: Sc
 def source_rows(
     steps: Sequence[Step], target: int, allowed: Allowed, schemas: Schemas
 ) -> tuple[Rows, tuple[Step, ...]] | Refusal:
-    """Which rows of which asset the result `target` has, a table or a column: each made from one row of the
-    asset and from nothing else, by the steps that are returned. Two results with equal rows have them in the
-    same order.
+    """Return the asset rows that the result `target`, a table or a column, consists of, and the steps to it.
+
+    Each of its rows is made from one row of the asset and nothing else. Two results with equal `Rows` have
+    the same rows in the same order. Returns a Refusal if a step is not row-stable.
     """
     made = _followed(steps, target, allowed, schemas)
     if isinstance(made, Refusal):
@@ -113,7 +118,7 @@ def _followed(
     allowed: Allowed,
     schemas: Schemas,
 ) -> tuple[Table, list[int]] | Refusal:
-    """What a result is, and the places of the steps that lead to it; arguments as of `row_stable`."""
+    """Return the public facts of a result, and the positions in `steps` of the steps that lead to it."""
     places: dict[int, int] = {}
     twice: set[int] = set()
     for place, step in enumerate(steps):
@@ -135,13 +140,13 @@ def _followed(
 
 
 def _route(steps: Sequence[Step], target: int, places: Mapping[int, int], twice: set[int]) -> list[int]:
-    """The places of the steps that lead to a result, in order."""
+    """Return the positions of the steps that lead to a result, in order. Raises Unstable."""
     found: set[int] = set()
     waiting = [(target, len(steps))]
     while waiting:
         id_, before = waiting.pop()
-        if id_ in twice:  # the room keeps one of them, and this is not the place to know which
-            raise Unstable(f"the number {id_} was given to two results; make it again under a new one")
+        if id_ in twice:  # the room keeps one of them, and this function does not know which
+            raise Unstable(f"two results have the number {id_}; make the result again under a new number")
         place = places.get(id_, before)
         if place >= before:
             raise Unstable(f"there is no result {id_}")
@@ -159,13 +164,13 @@ def _references(step: Step) -> list[int]:
 
 
 def _table(step: Step, place: int, tables: Mapping[int, Table], allowed: Allowed, schemas: Schemas) -> Table:
-    """What a step makes, of tables that were made before. Raises Unstable."""
+    """Return the public facts of a step's result, given those of earlier results. Raises Unstable."""
     if step.operation == ASSET:
         return _asset(step, schemas)
     if step.operation in (VALUE, GRAD, DROP):
         raise Unstable(
-            "what you sent has rows of its own, and which of the asset's they meet depends on how many there "
-            "are; numbers and texts are written into the operation itself"
+            "a value that you sent has rows of its own, and how they pair with the asset's depends on the "
+            "number of rows there; write numbers and texts into the operation itself"
         )
     items = [_item(argument, tables, 0) for argument in step.arguments]
     keywords = {name: _item(argument, tables, 0) for name, argument in step.keywords.items()}
@@ -173,15 +178,15 @@ def _table(step: Step, place: int, tables: Mapping[int, Table], allowed: Allowed
     if not given and step.operation.startswith("polars."):
         raise Unstable(advice(step.operation))
     if not given:
-        raise Unstable("it is made from no asset; numbers and texts are written into the operation itself")
+        raise Unstable("it is made from no asset; write numbers and texts into the operation itself")
     first = given[0]
     if step.operation.startswith((".", "@")) and items[0] is not first:
-        raise Unstable("it is done to something else than the data")
+        raise Unstable("its first argument is not the data")
     selection = selection_of(step.operation, first.library)
     if selection is not None:
         if items[0] is not first:
-            raise Unstable("it does not choose from the data")
-        if not step.operation.startswith("@"):  # a column's name is in no list
+            raise Unstable("its first argument, from which it selects, is not the data")
+        if not step.operation.startswith("@"):  # an attribute is a column's name, which no list contains
             _check_listed(step.operation, first, allowed)
         return selection(first, items[1:], keywords, place)
     rule = rule_of(step.operation, first.library)
@@ -189,7 +194,7 @@ def _table(step: Step, place: int, tables: Mapping[int, Table], allowed: Allowed
         raise Unstable(advice(step.operation))
     for table in given:
         if not isinstance(table, Column):
-            raise Unstable("it is done to a whole table: take a column of it before")
+            raise Unstable("its argument is a whole table: take a column of it before")
         check_rows(first, table)
     _check_listed(step.operation, first, allowed)
     made = rule(ColumnOperation(first.library, items, keywords))
@@ -209,7 +214,7 @@ def _asset(step: Step, schemas: Schemas) -> Table:
 
 
 def _item(argument: Any, tables: Mapping[int, Table], depth: int) -> Any:
-    """What an argument of a step stands for: a table, or constants."""
+    """Decode an argument of a step (`operations/steps/program.py`) to a table or to constants."""
     if type(argument) is not list:
         if argument is None or type(argument) in (bool, int, float, str):
             return argument
@@ -229,7 +234,7 @@ def _item(argument: Any, tables: Mapping[int, Table], depth: int) -> Any:
 
 
 def _check_listed(operation: str, table: Table, allowed: Allowed) -> None:
-    """Only what the room would do at all; and nothing that the lists say changes its arguments."""
+    """Raises Unstable for an operation that a room would not run, or that changes its arguments."""
     if operation.startswith("."):
         library = importlib.import_module(table.library)
         class_ = getattr(library, _CLASSES[table.library, type(table)])
@@ -240,6 +245,6 @@ def _check_listed(operation: str, table: Table, allowed: Allowed) -> None:
         except OperationRefused:
             found = None
     if found in (IN_PLACE, BACKWARD):
-        raise Unstable("it changes what it is done to; make something new instead, such as x + 1 for x += 1")
+        raise Unstable("it changes its argument; make something new instead, such as x + 1 for x += 1")
     if found in (None, METADATA, LOCAL):
         raise Unstable("it may not be done to private data")

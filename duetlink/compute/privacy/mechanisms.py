@@ -1,4 +1,8 @@
-"""Which noise goes where, for each kind of statistic, and what is made of the noisy integers."""
+"""The mechanism of each kind of statistic: where noise is added, and how the result is computed from it.
+
+Each function takes the statistic, the bounds to clamp to (low, high), and `d_in`, the number of rows that one
+person may have. It chooses the noise without the data.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +21,21 @@ from duetlink.compute.privacy.statistic import COUNT, HISTOGRAM, MEAN, QUANTILE,
 
 Bounds = tuple[float, float] | None
 
-_ALPHA = 0.05  # how often a stated error may be exceeded
-_QUANTILE_CANDIDATES = 1_001  # between the bounds, where none are given
-# Numbers are rounded to a grid of 2 ** -bits of their bounds. So many bits that the noise stays far from the
-# ends of int64, where OpenDP cuts it off, and at most 32, so that 2 ** 31 rows do not reach them either.
+_ALPHA = 0.05  # the share of releases whose error may exceed the stated one
+_QUANTILE_CANDIDATES = 1_001  # evenly spaced between the bounds, if the statistic gives none
+# Numbers are rounded to a grid of 2 ** -bits of their bounds. The bits are few enough to keep the noise far
+# from the ends of int64, where OpenDP cuts it off, and at most 32, so that 2 ** 31 rows do not reach them
+# either.
 _MOST_BITS, _FEWEST_BITS, _NOISE_BITS = 32, 16, 56
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """`finish` takes the column to the value and its 95 % error, through the noise of `parts` only."""
+    """The noise for one statistic.
+
+    `finish(column)` returns the value and its 95 % error. It reads the column only through the noisy
+    measurements in `parts`. `words` describes the noise for people.
+    """
 
     parts: tuple[Noisy, ...]
     words: str
@@ -79,7 +88,7 @@ def mean(statistic: Statistic, bounds: Bounds, d_in: int) -> Mechanism:
 
 
 def variance(statistic: Statistic, bounds: Bounds, d_in: int) -> Mechanism:
-    """Of the population: squared distances from the mean, divided by the number of items."""
+    """Plan a population variance: squared distances from the mean, divided by the number of items."""
     assert bounds is not None
     low, high = bounds
     share = Fraction(statistic.cost) / 3
@@ -92,7 +101,7 @@ def variance(statistic: Statistic, bounds: Bounds, d_in: int) -> Mechanism:
         centred = _centred(numbers(column), low, high)
         there = float(rows.measure(_each(centred.size)))
         first, first_error = _ratio(sums.measure(_whole(centred * top, -top, top)) / top, there, *errors)
-        # squares are from 0 to 1: doubled and moved, they need no more noise than the numbers themselves
+        # squares are from 0 to 1: stretched to -1 to 1, they need no more noise than the numbers themselves
         moved = _whole((2 * centred * centred - 1) * top, -top, top)
         second, second_error = _ratio(squares.measure(moved) / top, there, *errors)
         value = min(max((second + 1) / 2 - first * first, 0.0), 1.0)
@@ -122,7 +131,7 @@ def quantile(statistic: Statistic, bounds: Bounds, d_in: int) -> Mechanism:
 
 
 def histogram(statistic: Statistic, bounds: Bounds, d_in: int) -> Mechanism:
-    """What is in no bin or category is not counted. Bounds do not matter."""
+    """Plan a histogram. Items outside all bins or categories are not counted, and bounds are ignored."""
     epsilon, edges, categories = Fraction(statistic.cost), statistic.bins, statistic.categories
     if edges is not None:
         number, part = len(edges) - 1, noise.noisy_bins(edges, epsilon, d_in)
@@ -160,23 +169,23 @@ def _grid_bits(epsilon: Fraction, d_in: int) -> int:
 
 
 def _each(number: int) -> Ints:
-    """So many items, to be counted by OpenDP."""
+    """Return `number` items for OpenDP to count; their values do not matter."""
     return np.zeros(number, dtype=np.int64)
 
 
 def _centred(items: Floats, low: float, high: float) -> Floats:
-    """From -1 to 1, for `low` to `high`."""
+    """Clamp to `low` to `high` and map that range linearly to -1 to 1."""
     half = (high - low) / 2
     return np.asarray(np.clip((np.clip(items, low, high) - (low + half)) / half, -1.0, 1.0))
 
 
 def _whole(steps: Floats, lowest: int, highest: int) -> Ints:
-    """The nearest integers; clipped after all rounding, since the noise is made for exactly these bounds."""
+    """Round to the nearest integers, then clip: the noise is calibrated for exactly these bounds."""
     return np.clip(np.rint(steps).astype(np.int64), lowest, highest)
 
 
 def _ratio(total: float, rows: float, total_error: float, rows_error: float) -> tuple[float, float]:
-    """A mean of what is between -1 and 1, and its error.
+    """Return the mean of items between -1 and 1, and its error, from a noisy sum and a noisy count.
 
     With noise a on the sum S and b on the count N, (S + a) / (N + b) - S / N = (a - b S / N) / (N + b), and
     S / N is between -1 and 1.

@@ -1,4 +1,7 @@
-"""What the private computations of this process have cost, while somebody counts."""
+"""A meter that adds up the privacy cost of the private trainings that run in this process.
+
+A room counts the trainings of an approved function, to compare their cost with the function's claim.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ class Cost(Protocol):
     """One private computation, such as a training."""
 
     def epsilon(self, delta: float) -> float:
-        """What it has cost so far."""
+        """Return the epsilon that it has cost so far, at this delta."""
 
 
 class Meter:
@@ -22,12 +25,13 @@ class Meter:
 
     @property
     def is_used(self) -> bool:
-        """Whether anything private was computed."""
         return bool(self._costs)
 
     def epsilon(self, delta: float) -> float:
-        """Of all together, by basic composition: each at an equal part of delta (Dwork and Roth 2014, theorem
-        3.16). One alone costs what it says.
+        """Return the epsilon of all computations together, by basic composition.
+
+        Each gets an equal part of delta (Dwork and Roth 2014, theorem 3.16). The result for a single
+        computation is its own epsilon.
         """
         return sum(cost.epsilon(delta / len(self._costs)) for cost in self._costs)
 
@@ -40,7 +44,7 @@ _counting: list[Meter] = []
 
 @contextlib.contextmanager
 def counted() -> Iterator[Meter]:
-    """A meter of what is computed in the block, in any thread."""
+    """Give a meter that counts the private computations that begin during the block, in any thread."""
     meter = Meter()
     _counting.append(meter)
     try:
@@ -50,11 +54,11 @@ def counted() -> Iterator[Meter]:
 
 
 def is_counting() -> bool:
-    """Whether trainings are counted, as in a function that an owner runs."""
+    """True while a meter is active, as in a function that an owner runs."""
     return bool(_counting)
 
 
 def add(cost: Cost) -> None:
-    """Tell whoever counts of a private computation that begins. Holds it no longer than they do."""
+    """Register a private computation that begins with all active meters. Keeps no other reference to it."""
     for meter in _counting:
         meter.add(cost)

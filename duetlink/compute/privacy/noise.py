@@ -1,9 +1,10 @@
 """OpenDP's measurements over integers, each with the least noise that its share of epsilon allows.
 
-Everything that gets noise is an integer, or a sum of integers of bounded size: floating point sums depend on
-the order of the rows in their last bits, and noise that is added to floating point numbers leaks through its
-own last bits (Mironov, "On significance of the least significant bits for differential privacy", 2012).
-Integers do neither. Each measurement's own `map` tells what it costs, rounded up.
+Noise is added only to integers and to sums of integers of bounded size. The last bits of floating point sums
+depend on the order of the rows, and noise on floating point numbers leaks through its own last bits (Mironov,
+"On significance of the least significant bits for differential privacy", 2012). Integers do neither.
+OpenDP's `map` gives the cost of each measurement, rounded up. `d_in` is the number of rows that one person
+may have.
 """
 
 from __future__ import annotations
@@ -24,91 +25,89 @@ MAX_CONTRIBUTIONS = 1_000_000  # rows of one person
 
 @dataclass(frozen=True, slots=True)
 class Noisy:
-    """A measurement: give it the column, as it takes it, and it returns an integer, or a list of them."""
+    """A noisy measurement. `measure(items)` returns an integer, or a list of integers, with noise added."""
 
     measure: Callable[[Any], Any]
-    epsilon: float  # that it costs, by OpenDP's account
+    epsilon: float  # the cost, by OpenDP's account
     scale: float  # of its noise
 
     def error(self, alpha: float) -> float:
-        """How far its result is from the truth at most, but for a share `alpha` of all releases.
-
-        For a choice: how much better the best candidate's score is.
-        """
+        """Return the error that is exceeded in at most a share `alpha` of all releases."""
         return float(_opendp().accuracy.discrete_laplacian_scale_to_accuracy(self.scale, alpha))
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyChoice(Noisy):
-    """A measurement that returns the index of a candidate whose score is about the best."""
+    """A measurement that returns the index of a candidate whose score is close to the best."""
 
     candidates: int
     rows_per_score: float
 
     def error(self, alpha: float) -> float:
-        """How many rows more than at the best candidate are on the wrong side of the one that was chosen.
+        """Return the rank error in rows, exceeded in at most a share `alpha` of all releases.
 
-        The exponential mechanism's bound, which permute-and-flip keeps (McKenna and Sheldon,
-        "Permute-and-Flip", 2020): the gap of scores is over scale * (ln candidates + t) with a probability
-        of exp(-t) at most.
+        Compared with the best candidate, at most this many more rows are on the wrong side of the chosen one.
+        The exponential mechanism's bound also holds for permute-and-flip (McKenna and Sheldon,
+        "Permute-and-Flip", 2020): the gap of scores exceeds scale * (ln candidates + t) with a probability of
+        at most exp(-t).
         """
         return self.rows_per_score * self.scale * (math.log(self.candidates) - math.log(alpha))
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyKeys(Noisy):
-    """A measurement of counts by key: it returns those noisy counts that reach the threshold."""
+    """A measurement of counts by key, which returns the noisy counts that reach the threshold."""
 
-    delta: float  # that it costs
+    delta: float  # the cost
     threshold: int
 
 
 def check_contributions(max_contributions: int) -> int:
-    """Rows that one person may have. Raises SettingError."""
+    """Return the number of rows that one person may have. Raises SettingError if it is out of range."""
     if type(max_contributions) is not int or not 1 <= max_contributions <= MAX_CONTRIBUTIONS:
         raise SettingError(
-            f"max_contributions is {max_contributions!r}: how many rows one person may have at most, "
+            f"max_contributions is {max_contributions!r}; it is the number of rows that one person may have, "
             f"from 1 to {MAX_CONTRIBUTIONS:,}"
         )
     return max_contributions
 
 
 def noisy_count(epsilon: Fraction, d_in: int) -> Noisy:
-    """Of how many items there are, from int64."""
+    """Count int64 items."""
     dp = _opendp()
     count = dp.transformations.make_count(_integers(), dp.metrics.symmetric_distance(), TO="i64")
     return _with_laplace(count, epsilon, d_in, sensitivity=1)
 
 
 def noisy_sum(low: int, high: int, epsilon: Fraction, d_in: int) -> Noisy:
-    """Of the sum of int64 between `low` and `high`. The caller has clipped them: OpenDP trusts that."""
+    """Sum int64 items between `low` and `high`. The caller must clip them: OpenDP does not check."""
     dp = _opendp()
     total = dp.transformations.make_sum(_integers((low, high)), dp.metrics.symmetric_distance())
     return _with_laplace(total, epsilon, d_in, sensitivity=max(abs(low), abs(high)))
 
 
 def noisy_bins(edges: Sequence[float], epsilon: Fraction, d_in: int) -> Noisy:
-    """Of how many of float64 without NaN are between each two edges; a last number counts the rest."""
+    """Count float64 items without NaN in each bin between two edges. The last count is of all other items."""
     dp = _opendp()
     found = dp.transformations.make_find_bin(_floats(), dp.metrics.symmetric_distance(), list(edges))
     return _with_laplace(found >> _count_each(range(1, len(edges))), epsilon, d_in, sensitivity=1)
 
 
 def noisy_codes(number: int, epsilon: Fraction, d_in: int) -> Noisy:
-    """Of how many of int64 are 0, 1, … `number - 1`; a last number counts the rest."""
+    """Count how many int64 items are 0, 1, … `number - 1`. The last count is of all other items."""
     dp = _opendp()
     counts = (_integers(), dp.metrics.symmetric_distance()) >> _count_each(range(number))
     return _with_laplace(counts, epsilon, d_in, sensitivity=1)
 
 
 def noisy_quantile(candidates: Sequence[float], q: float, epsilon: Fraction, d_in: int) -> NoisyChoice:
-    """Of which of the candidates has about a share `q` of float64 without NaN below it."""
+    """Choose the candidate that has about a share `q` of float64 items without NaN below it."""
     dp = _opendp()
     score = dp.transformations.make_quantile_score_candidates(
         _floats(), dp.metrics.symmetric_distance(), list(candidates), q
     )
-    # OpenDP scores in whole numbers: q is a fraction n / d, a row below a candidate counts d - n, one above
-    # it n, so that one row of rank counts d
+    # OpenDP's scores are integers: with q = n / d, a row below a candidate counts d - n and one above it n,
+    # so that one row of rank error counts d
     outside = (math.nextafter(candidates[0], -math.inf), math.nextafter(candidates[-1], math.inf))
     per_row = score(np.array(outside[:1]))[0] + score(np.array(outside[1:]))[0]
 
@@ -120,14 +119,17 @@ def noisy_quantile(candidates: Sequence[float], q: float, epsilon: Fraction, d_i
 
 
 def noisy_keys(kind: type, epsilon: Fraction, delta: float, d_in: int) -> NoisyKeys:
-    """Of the keys of `kind` that are there, int64 counts by key: those whose noisy count is high enough."""
+    """Take int64 counts by key of type `kind`, and release the noisy counts that reach a threshold.
+
+    The threshold is the lowest whose delta is not over `delta`.
+    """
     dp = _opendp()
     counts = dp.domains.map_domain(
         dp.domains.atom_domain(T={str: "String", int: "i64", bool: "bool"}[kind]),
         dp.domains.atom_domain(T="i64"),
     )
     metric = dp.metrics.l01inf_distance(dp.metrics.absolute_distance(T="i64"))
-    # d_in rows of one person: so many keys at most, and so many counts more, of all and of one
+    # one person has d_in rows, which change at most d_in keys, d_in counts in total, and d_in of one count
     distance = (d_in, d_in, d_in)
 
     def cost(scale: float, threshold: int) -> tuple[float, float]:
@@ -155,7 +157,7 @@ def noisy_keys(kind: type, epsilon: Fraction, delta: float, d_in: int) -> NoisyK
 
 
 def below(share: Fraction) -> float:
-    """The largest float64 that is not over `share`."""
+    """Return the largest float64 that is not over `share`."""
     nearest = float(share)
     return nearest if Fraction(nearest) <= share else math.nextafter(nearest, 0.0)
 
@@ -166,7 +168,7 @@ def _with_laplace(transformation: Any, epsilon: Fraction, d_in: int, *, sensitiv
     def chain(scale: float) -> Any:
         return transformation >> dp.measurements.then_laplace(scale)
 
-    guess = d_in * sensitivity / float(epsilon)  # where to look; what is found is what OpenDP's map says
+    guess = d_in * sensitivity / float(epsilon)  # where the search begins; OpenDP's map decides
     scale, measurement = _least_noise(chain, epsilon, d_in, guess)
     return Noisy(measurement, measurement.map(d_in), scale)
 
@@ -198,10 +200,10 @@ def _count_each(codes: range) -> Any:
 
 
 def _opendp() -> SimpleNamespace:
-    """OpenDP's modules: not its `prelude`, which imports pandas, polars and scikit-learn.
+    """Import OpenDP's modules. Its `prelude` is avoided: it imports pandas, polars and scikit-learn.
 
     Raises:
-        MissingLibrary: it is not installed.
+        MissingLibrary: OpenDP is not installed.
     """
     try:
         from opendp import accuracy, domains, measurements, measures, metrics, mod, transformations
@@ -210,7 +212,7 @@ def _opendp() -> SimpleNamespace:
             f"private statistics need OpenDP, which cannot be imported here ({error}); install it with "
             "`pip install 'duetlink[privacy]'`, on the owner's side"
         ) from error
-    mod.enable_features("contrib")  # OpenDP's word for: its proofs are not all reviewed
+    mod.enable_features("contrib")  # OpenDP's name for parts whose proofs are not all reviewed
     return SimpleNamespace(
         accuracy=accuracy,
         domains=domains,

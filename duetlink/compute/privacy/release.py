@@ -1,7 +1,7 @@
-"""From a column to a statistic with noise: pure epsilon-differential privacy, for rows added or removed.
+"""Release of a statistic with noise: pure epsilon-differential privacy, for rows added or removed.
 
-A `ReleasePlan` is made before the data is touched, so that an error in the question is told in full. Once
-the data is touched there is one failure with one text, because a reason would tell of the data.
+A `ReleasePlan` is made before the data is touched, so that an error in the question can be reported in full.
+After that there is one failure with one fixed text, because a reason would reveal something about the data.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ VALUE, ROWS = "value", "rows"
 
 @dataclass(frozen=True, slots=True)
 class ReleasePlan:
-    """What a release will do: noise and cost are settled, and no data was needed for it."""
+    """A planned release: statistic, noise and cost, all chosen without the data."""
 
     statistic: Statistic
     _mechanism: Mechanism
 
     @property
     def epsilon(self) -> Fraction:
-        """What its parts cost together, by OpenDP's account; never over `statistic.cost`."""
+        """The cost of all measurements together, by OpenDP's account; never more than `statistic.cost`."""
         return sum((Fraction(part.epsilon) for part in self._mechanism.parts), Fraction())
 
     @property
@@ -47,33 +47,33 @@ class ReleasePlan:
         return self._mechanism.words
 
     def release(self, column: Any) -> PrivateStatistic:
-        """Touch the data, a column of numpy, pandas, polars or torch. Charge the ledger before.
+        """Compute the statistic of a column of numpy, pandas, polars or torch. Charge the ledger before.
 
         Raises:
-            OperationFailed: with one fixed text. It has cost what a release costs.
+            OperationFailed: always with the same text. A failed release costs as much as a successful one.
         """
         try:
-            with np.errstate(all="ignore"):  # a warning would tell of the data
+            with np.errstate(all="ignore"):  # a warning would reveal something about the data
                 value, accuracy = self._mechanism.finish(column)
             unit = ROWS if self.statistic.kind == QUANTILE else VALUE
             return PrivateStatistic(value, self.statistic.epsilon, float(accuracy), unit, self.mechanism)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException:  # a panic of a library in Rust is no Exception
+        except BaseException:  # a panic in a Rust library is not an Exception
             pass
-        raise OperationFailed(FAILED)  # from here, so that the reason is not its context
+        raise OperationFailed(FAILED)  # outside the handler, so that it does not carry the reason as context
 
 
 def plan(
     statistic: Statistic, bounds: tuple[float, float] | None = None, *, max_contributions: int = 1
 ) -> ReleasePlan:
-    """What it takes to release `statistic` of a column.
+    """Choose noise and cost for a release of `statistic`, without looking at data.
 
-    `bounds` are the owner's public ones, and apply where the statistic has none of its own: constants of
-    either side are safe. One person has `max_contributions` rows at most.
+    `bounds` are the owner's, and apply if the statistic has none of its own. Both are safe, being constants
+    that do not depend on the data. One person has at most `max_contributions` rows.
 
     Raises:
-        SettingError: it has no bounds and needs some; `bounds` or `max_contributions` cannot be used.
+        SettingError: the statistic needs bounds and has none; `bounds` or `max_contributions` cannot be used.
         MissingLibrary: OpenDP is not installed.
     """
     d_in = check_contributions(max_contributions)
@@ -83,7 +83,7 @@ def plan(
     )
     if needs_bounds and clamp is None:
         raise SettingError(
-            f"a private {statistic.kind} needs bounds, which nothing in the data may tell: give "
+            f"a private {statistic.kind} needs bounds, which must not be taken from the data: give "
             "bounds=(lowest, highest), or let the owner set some for the asset"
         )
     made = ReleasePlan(statistic, MECHANISMS[statistic.kind](statistic, clamp, d_in))

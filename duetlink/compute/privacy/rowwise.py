@@ -1,4 +1,7 @@
-"""Which rule is for which operation: all that may be done to columns on the way to a private statistic."""
+"""The operations on columns that are accepted on the way to a private statistic, each with its rule.
+
+The rules are in `rules.py` and `conversions.py`. An operation that is not in these tables is refused.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,7 @@ _TORCH: Mapping[str, Rule] = {
     "true_divide": rules.divide,
     "neg": rules.same_number,
     "abs": rules.same_number,
-    "eq": rules.equal,  # torch.equal makes one truth value of two tensors
+    "eq": rules.equal,  # not torch.equal, which returns one truth value for two whole tensors
     "ne": rules.equal,
     "lt": rules.order,
     "le": rules.order,
@@ -156,7 +159,7 @@ _METHODS: Mapping[str, Mapping[str, Rule]] = {
         "cast": conversions.cast(POLARS),
     },
     TORCH: {
-        # but for `where`, whose first argument is not the condition there
+        # without `where`: as a method its first argument is not the condition
         **{name: rule for name, rule in _TORCH.items() if name != "where"},
         "to": conversions.cast(TORCH),
         "double": conversions.becomes(FLOAT, BOOL, INT, NARROW, FLOAT),
@@ -169,7 +172,7 @@ _METHODS: Mapping[str, Mapping[str, Rule]] = {
 
 
 def rule_of(operation: str, library: str) -> Rule | None:
-    """The rule of an operation on columns of a library; None: it is not known to go by rows."""
+    """Return the rule of an operation on columns of a library; None if it is not known to keep rows apart."""
     if operation in _OPERATORS:
         return _OPERATORS[operation]
     module, _, name = operation.partition(".")

@@ -1,12 +1,16 @@
-"""Operations that make each row of a column from the same row of others, whatever is in it.
+"""Rules for operations that compute each row of a column from the same row of other columns.
+
+A rule takes one operation (`ColumnOperation`) and returns the kind of its result, or the whole column if more
+than its kind changes. It raises `Unstable` if the operation with these arguments is not accepted.
 
 Only operations whose result is exact to the last bit are here: sums, quotients, roots, comparisons. Libraries
-compute logarithms and their like several rows at a time, and the rows that are left over in another way, so
-that a row's last bit may depend on its place, and with it on how many rows there are. Of 0 and -0 the larger
-is the one or the other for the same reason; nothing but a division tells them apart.
+compute logarithms and the like several rows at a time, and the remaining rows by other code, so that a row's
+last bit may depend on its position, and thus on the number of rows. For the same reason the maximum of 0 and
+-0 may be either of the two (`signless`); only a division distinguishes them.
 
-Nor may an operation fail, or give another type, for some data only: that it failed would tell, and no noise
-covers it. So whole numbers are divided by constants above 0 only, and floating point ones are not made whole.
+An operation must not fail, or give another type, for some data only: the failure would reveal something, and
+no noise covers it. So integers may be divided by constants above 0 only, and floating point numbers are not
+converted to integers.
 """
 
 from __future__ import annotations
@@ -26,10 +30,10 @@ from duetlink.compute.privacy.table import (
     Column,
 )
 
-_MOST_ITEMS = 1_000  # of a list to look in
+_MOST_ITEMS = 1_000  # of the list in a membership test
 _MOST_DECIMALS = 15
 
-Rule = Callable[[ColumnOperation], Column | str]  # the kind of what it makes, where only that is new
+Rule = Callable[[ColumnOperation], Column | str]  # str: the kind of the result, if nothing else is new
 
 
 def _joined(kinds: Sequence[str]) -> str:
@@ -50,7 +54,7 @@ def divide(call: ColumnOperation) -> str:
     divisor = call.items[1]
     if isinstance(divisor, Column) and divisor.signless:
         raise Unstable(
-            "it divides by what was clipped, or is the larger or smaller of two; divide before that"
+            "its divisor was clipped, or is a minimum or maximum of two columns; divide before that"
         )
     return FLOAT
 
@@ -60,11 +64,9 @@ def divide_whole(call: ColumnOperation) -> str:
     divisor = call.items[1]
     if not isinstance(divisor, int | float) or divisor <= 0:
         raise Unstable("it divides by a constant above 0 only")
-    if call.library in (
-        TORCH,
-        POLARS,
-    ):  # by an inverse, or otherwise where there is one row, or few are left over
-        raise Unstable(f"{call.library} does not do it in the same way for every row; use / and floor")
+    # these multiply by an inverse, or use other code for a single row or the last few rows
+    if call.library in (TORCH, POLARS):
+        raise Unstable(f"{call.library} does not compute it in the same way for every row; use / and floor")
     return _joined(kinds)
 
 
@@ -92,7 +94,7 @@ def round_(call: ColumnOperation) -> str:
     decimals = call.constants("decimals")[0]
     if kind_of(call.items[0]) != FLOAT:
         raise Unstable("it rounds floating point numbers only")
-    given = [*call.items[1:], *call.keywords.values()]  # pandas fails on None, but only where there is a row
+    given = [*call.items[1:], *call.keywords.values()]  # pandas fails on None, but only if there is a row
     if given and (type(decimals) is not int or not 0 <= decimals <= _MOST_DECIMALS):
         raise Unstable(f"it rounds to 0 to {_MOST_DECIMALS} decimals")
     return FLOAT
@@ -111,7 +113,7 @@ def clip(*names: str) -> Rule:
     def clip(call: ColumnOperation) -> Column:
         kind = kind_of(call.items[0])
         bounds = [bound for bound in call.constants(*names) if bound is not None]
-        # pandas gives another type to whole numbers where one is clipped to a floating point one
+        # pandas changes the type of integers if one of them is clipped to a floating point bound
         allowed = NUMBERS if kind == FLOAT else {INT}
         if kind not in NUMBERS or not bounds or not allowed.issuperset(kind_of(bound) for bound in bounds):
             raise Unstable(f"it clips numbers, to constants of their kind, {' or '.join(names)}")
@@ -174,7 +176,7 @@ def between(call: ColumnOperation) -> str:
 def among(call: ColumnOperation) -> str:
     kind, items = kind_of(call.items[0]), call.exactly(2)[1]
     if isinstance(items, str) or not isinstance(items, Sequence) or len(items) > _MOST_ITEMS:
-        raise Unstable(f"it looks in a list of at most {_MOST_ITEMS:,} constants")
+        raise Unstable(f"it takes a list of at most {_MOST_ITEMS:,} constants")
     allowed = NUMBERS if kind == FLOAT else {kind} & {INT, TEXT}
     if not items or not allowed.issuperset(kind_of(item) for item in items):
         raise Unstable("it looks for numbers among numbers, or for texts among texts")

@@ -1,4 +1,8 @@
-"""Operations that choose columns, or rows by a condition: a row that stays depends on nothing but itself."""
+"""Operations that choose columns, or rows by a condition on the row itself.
+
+Accepted are column access, filters by a condition, dropping missing items, and row-stable preparations
+(`prep/`). Rows by position or label are refused, because other rows change them.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +32,12 @@ from duetlink.data.prep.fields import INTEGERS, Field
 from duetlink.data.prep.spec import PrepSpec
 from duetlink.errors import DuetError, PrepError
 
-# of a step: what it is done to, what follows, its keywords, and its place in the program
+# a step's first argument, its other arguments, its keywords, and its position in the program
 Selection = Callable[[Table, Sequence[Any], Mapping[str, Any], int], Table]
 
 
 def selection_of(operation: str, library: str) -> Selection | None:
-    """What chooses rows or columns; None: the operation does not."""
+    """Return the function that applies the operation; None if the operation chooses no rows or columns."""
     if operation == "operator.getitem":
         return _getitem
     if operation == PREPARE:
@@ -44,7 +48,7 @@ def selection_of(operation: str, library: str) -> Selection | None:
 
 
 def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
-    """What a preparation makes of a frame, if it goes row by row and can fail for none."""
+    """Apply a preparation to a frame. Raises Unstable if it combines rows, or may fail for some row."""
     if not isinstance(table, PrivateTable) or len(items) != 1 or keywords or type(items[0]) is not str:
         raise Unstable("it prepares a frame, and takes a preparation and nothing else")
     try:
@@ -53,10 +57,10 @@ def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], p
         raise Unstable(str(error)) from None
     if not spec.row_stable:
         raise Unstable(
-            "it may fail for a row, or depends on other rows: cast with invalid='missing', one_hot with "
+            "it may fail for a row, or may depend on other rows: cast with invalid='missing', one_hot with "
             "unknown='ignore', split with by="
         )
-    # what pandas has here is an array of NumPy, of whole numbers or truth values none of which is missing
+    # pandas columns of these kinds are NumPy arrays: integers and truth values without missing items
     fields = {
         name: Field(_TYPES[kind], nullable=table.library != PANDAS or kind not in (BOOL, INT, NARROW))
         for name, kind in table.columns.items()
@@ -67,19 +71,22 @@ def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], p
     except PrepError as error:
         raise Unstable(str(error)) from None
     columns: dict[str | int, str] = {name: _kind_of(table.library, field) for name, field in made.items()}
-    # a new frame of pandas, whose labels begin at 0: pandas would match them with other rows of the asset
+    # pandas gets a new frame with labels from 0, which it would match with other rows of the asset
     is_new = table.library == PANDAS or any(step.drops_rows for step in spec.steps)
     found = replace(table, columns=columns)
     return _other_rows(found, place) if is_new else found
 
 
-# Which type NARROW is, is not known here; to this one nothing is cast.
+# NARROW does not say which type of less than 64 bits it is. This one stands for all: nothing is cast to it.
 _NARROW = "uint32"
 _TYPES = {BOOL: "bool", INT: "int64", NARROW: _NARROW, FLOAT: "float64", TEXT: "text", OTHER: "other"}
 
 
 def _fields_after(spec: PrepSpec, fields: Mapping[str, Field]) -> Mapping[str, Field]:
-    """Whether items can be missing after each step has to be known, since pandas has other types then."""
+    """Return the columns after all steps, with their types and whether items may be missing.
+
+    The latter matters because pandas uses other types for columns with missing items.
+    """
     found = dict(fields)
     for step in spec.steps:
         before, found = found, step.after(found, "the asset")
@@ -100,11 +107,11 @@ def _kind_of(library: str, field: Field) -> str:
 
 def _getitem(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
     if len(items) != 1 or keywords:
-        raise Unstable("it takes one thing between the brackets")
+        raise Unstable("it takes one key between the brackets")
     (key,) = items
     if isinstance(key, Table):
         if table.library == POLARS:
-            raise Unstable("rows of polars are chosen by .filter(condition)")
+            raise Unstable("choose rows of polars by .filter(condition)")
         return _filtered(table, key, place)
     if isinstance(table, PrivateTable):
         if isinstance(key, list):
@@ -120,7 +127,7 @@ def _getitem(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], pl
 
 def _matrix_column(table: Matrix, key: tuple[Any, ...]) -> Column:
     if len(key) != 2 or key[0] != slice(None) or type(key[1]) is not int:
-        raise Unstable("of a matrix, a column is taken as matrix[:, 3], and rows by a condition")
+        raise Unstable("take a column of a matrix as matrix[:, 3], and rows by a condition")
     if not -table.width <= key[1] < table.width:
         raise Unstable(f"there is no column {key[1]}, only {table.width}")
     return Column(table.library, table.kind, table.rows)
@@ -131,19 +138,19 @@ def _attribute(table: Table, name: str) -> Table:
         frame = getattr(sys.modules.get(PANDAS), "DataFrame", None)
         if frame is not None and not hasattr(frame, name):
             return Column(PANDAS, _kind(table, name), table.rows)
-    raise Unstable("it is no column; columns are taken as table['name']")
+    raise Unstable("it is not a column; take columns as table['name']")
 
 
 def _kind(table: PrivateTable, name: Any) -> str:
     # exact types: True is 1 to a dict
     if type(name) not in (str, int) or name not in table.columns:
-        raise Unstable("a column is named by a text, and there is none of this name")
+        raise Unstable("a column is named by a text or an integer, and there is none of this name")
     return table.columns[name]
 
 
 def _filtered(table: Table, mask: Any, place: int) -> Table:
     if not isinstance(mask, Column) or mask.kind != BOOL:
-        raise Unstable("rows are chosen by a condition on the data, such as table['x'] > 3")
+        raise Unstable("choose rows by a condition on the data, such as table['x'] > 3")
     check_rows(table, mask)
     return _other_rows(table, place)
 
@@ -177,7 +184,7 @@ def _drop_missing(table: Table, items: Sequence[Any], keywords: Mapping[str, Any
 
 def _drop_nans(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
     if items or keywords or not isinstance(table, Column) or table.kind != FLOAT:
-        raise Unstable("it is for a column of floating point numbers, and takes nothing")
+        raise Unstable("it is for a column of floating point numbers, and takes no arguments")
     return _other_rows(table, place)
 
 

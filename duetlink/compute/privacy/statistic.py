@@ -1,6 +1,4 @@
-"""A private statistic as the scientist asks for it: what, with which constants, for how much epsilon; and as
-it is given.
-"""
+"""A private statistic as a question (`Statistic`: kind, constants, epsilon) and as an answer with noise."""
 
 from __future__ import annotations
 
@@ -22,11 +20,11 @@ MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
 MAX_ITEMS = 1_000  # candidates, categories or bins
 MAX_TEXT = 200  # characters of a category
 MAX_TEXTS = 20_000  # characters of all categories
-MAX_BYTES = 256 * 1024  # more than those take, or as many numbers, all of them escaped
-# Squares of numbers up to here, and quotients by widths from here on, are far from the ends of a float64.
+MAX_BYTES = 256 * 1024  # of JSON: more than the longest texts or as many numbers take, all of it escaped
+# Squares of the largest number, and quotients by the smallest width, are far from the ends of a float64.
 _MAX_NUMBER, _MIN_WIDTH = 1e100, 1e-100
 
-_FIELDS = {  # that a kind takes, beside its kind and epsilon
+_FIELDS = {  # the fields of each kind, in addition to kind and epsilon
     COUNT: frozenset[str](),
     SUM: frozenset({"bounds"}),
     MEAN: frozenset({"bounds"}),
@@ -40,12 +38,13 @@ _OPTIONAL = ("bounds", "q", "bins", "categories", "candidates")
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One statistic. Everything in it is public: it is the scientist's word, never made from the data.
+    """One statistic as the scientist asks for it. All its fields are public constants, never computed from
+    data.
 
-    `bounds` (low, high): items are clamped to them. None: the owner's apply. `candidates`: the quantile is
-    one of them; None: evenly spaced ones between the bounds. `bins`: the edges of a histogram, ascending; a
-    bin holds its lower edge, the last one both. `categories`: what a histogram counts instead, texts or
-    numbers.
+    `bounds` (low, high): items are clamped to them; None: the owner's bounds apply. `q`: the share of items
+    below a quantile, 0 to 1. `candidates`: the values that a quantile is chosen from; None: evenly spaced
+    ones between the bounds. `bins`: the edges of a histogram, ascending; a bin includes its lower edge, the
+    last one both. `categories`: the texts or numbers that a histogram counts, instead of bins.
 
     Raises:
         SettingError: the fields do not fit each other, or are out of range.
@@ -61,7 +60,7 @@ class Statistic:
 
     def __post_init__(self) -> None:
         if type(self.kind) is not str or self.kind not in KINDS:
-            raise SettingError(f"{_shown(self.kind)} is no private statistic; there are {', '.join(KINDS)}")
+            raise SettingError(f"{_shown(self.kind)} is no private statistic; choose from {', '.join(KINDS)}")
         epsilon = _number(self.epsilon, "epsilon")
         if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
             raise SettingError(f"epsilon {epsilon!r} is not between {MIN_EPSILON} and {MAX_EPSILON:g}")
@@ -88,16 +87,16 @@ class Statistic:
 
     @property
     def cost(self) -> Decimal:
-        """What is charged: epsilon as it is written, so that ten times 0.1 are 1."""
+        """The amount to charge: epsilon as its shortest decimal, so that ten times 0.1 is exactly 1."""
         return Decimal(repr(self.epsilon))
 
     @property
     def of_text(self) -> bool:
-        """Whether it is about texts, not numbers."""
+        """True if its categories are texts, not numbers."""
         return self.categories is not None and isinstance(self.categories[0], str)
 
     def check_kind(self, kind: str) -> None:
-        """Whether it can be made of a column of this kind, by `table.py`. Raises SettingError: it cannot."""
+        """Raise SettingError if the statistic cannot be made of a column of this kind; see `table.py`."""
         numbers = kind in (BOOL, INT, NARROW, FLOAT)
         if kind == TEXT and not (self.of_text or self.kind == COUNT):
             remedy = "; a histogram of texts has categories" if self.kind == HISTOGRAM else ""
@@ -107,11 +106,11 @@ class Statistic:
         if not numbers and kind != TEXT:
             raise SettingError(
                 f"a {self.kind} of this column cannot be made: its items are neither numbers, truth values "
-                "nor texts of the usual types; share it with another type"
+                "nor texts of the usual types; let its owner share it with another type"
             )
 
     def words(self) -> str:
-        """For a person, such as `mean, epsilon 0.5, bounds 0 to 120`."""
+        """Describe the statistic for people, such as `mean, epsilon 0.5, bounds 0 to 120`."""
         parts = [self.kind if self.q is None else f"quantile {_short(self.q)}"]
         parts.append(f"epsilon {_short(self.epsilon)}")
         if self.bounds is not None:
@@ -134,20 +133,20 @@ class Statistic:
 
     @classmethod
     def from_json(cls, content: bytes | memoryview) -> Self:
-        """What a peer sent.
+        """Parse a statistic that a peer sent.
 
         Raises:
-            LimitExceeded: it is longer than MAX_BYTES.
-            RemoteProtocolError: it is no statistic, or one that cannot be made.
+            LimitExceeded: `content` is longer than MAX_BYTES.
+            RemoteProtocolError: `content` is no statistic, or has fields that `Statistic` refuses.
         """
         if len(content) > MAX_BYTES:
             raise LimitExceeded(f"a statistic of {len(content):,} bytes is over {MAX_BYTES:,}")
         try:
             fields = json_.read(content, dict[str, Any])
         except ValueError:
-            raise RemoteProtocolError("a statistic is no JSON object") from None
+            raise RemoteProtocolError("a statistic is not a JSON object") from None
         if not _NEEDED <= set(fields) <= _NEEDED | set(_OPTIONAL):
-            raise RemoteProtocolError("a statistic has fields that it should not have, or lacks some")
+            raise RemoteProtocolError("a statistic has unknown fields, or lacks its kind or epsilon")
         try:
             return cls(**fields)
         except SettingError as error:
@@ -156,15 +155,14 @@ class Statistic:
 
 @dataclass(frozen=True, slots=True)
 class PrivateStatistic:
-    """A statistic with noise, which may leave. All of it may be shown: only what had noise put on it tells of
-    the data.
+    """A statistic with noise. All its fields may be shown: they depend on the data only through the noise.
 
-    With a probability of 95 % what it would be without, about the items as clamped to the bounds, is within
-    `accuracy_95` of `value`; for a histogram, of all its counts at once. For a quantile `accuracy_unit` is
-    `rows`: so many rows more than at the best candidate are on the wrong side of the one that was chosen.
+    With a probability of 95 % the exact value for the clamped items is within `accuracy_95` of `value`; for a
+    histogram, all its counts at once are. For a quantile `accuracy_unit` is `rows`: compared with the best
+    candidate, at most that many more rows are on the wrong side of the chosen one.
     """
 
-    value: Any  # numpy.float64, or an array of it
+    value: Any  # numpy.float64, or an array of float64
     epsilon: float
     accuracy_95: float
     accuracy_unit: str
@@ -179,9 +177,9 @@ class PrivateStatistic:
 
 
 def checked_bounds(bounds: Any) -> tuple[float, float]:
-    """Bounds to clamp to. Raises SettingError."""
+    """Return bounds to clamp to, as floats. Raises SettingError unless they are (low, high), low < high."""
     if not isinstance(bounds, Sequence) or isinstance(bounds, str | bytes) or len(bounds) != 2:
-        raise SettingError("bounds are two numbers, the lowest and the highest")
+        raise SettingError("bounds must be two numbers, the lowest and the highest")
     low, high = (_number(bound, "a bound") for bound in bounds)
     if high - low < max(_MIN_WIDTH, 1e-9 * max(abs(low), abs(high))):
         raise SettingError(f"bounds {low!r} to {high!r} leave no room: give the lowest, then the highest")
@@ -190,7 +188,7 @@ def checked_bounds(bounds: Any) -> tuple[float, float]:
 
 def _number(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SettingError(f"{what} is {_shown(value)}, which is no number")
+        raise SettingError(f"{what} is {_shown(value)}, which is not a number")
     # compared before it is converted: an int may be too large to become a float
     if not (-_MAX_NUMBER <= value <= _MAX_NUMBER):
         raise SettingError(f"{what} is not a number between {-_MAX_NUMBER:g} and {_MAX_NUMBER:g}")
@@ -216,15 +214,15 @@ def _categories(values: Any) -> tuple[str, ...] | tuple[float, ...]:
     else:
         found = tuple(_number(item, "one of the categories") for item in items)
     if len(set(found)) != len(found):
-        raise SettingError("a category is there twice")
+        raise SettingError("a category is given twice")
     return found
 
 
 def _items(values: Any, what: str, *, fewest: int, most: int) -> tuple[Any, ...]:
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        raise SettingError(f"the {what} are no list")
+        raise SettingError(f"the {what} are not a list")
     if not fewest <= len(values) <= most:
-        raise SettingError(f"there are {len(values):,} {what}, and there may be {fewest} to {most:,}")
+        raise SettingError(f"there are {len(values):,} {what}; give {fewest} to {most:,}")
     return tuple(values)
 
 
@@ -233,7 +231,7 @@ def _short(value: float) -> str:
 
 
 def _shown(value: object) -> str:
-    """The peer's word: no control character of it is printed, nor very much of it."""
+    """Format a peer's value for an error message: without control characters, and not at length."""
     if isinstance(value, float):
         return _short(value)
     return repr(value) if isinstance(value, str) and len(value) <= MAX_TEXT else type(value).__name__

@@ -1,7 +1,8 @@
-"""What is public of private data: a column, a frame or a matrix, and of which kinds. Never how many rows.
+"""The public facts of private data: column, frame or matrix, column names and kinds. Never the number of
+rows.
 
-These stand for the objects at the owner while a program is looked at. Two of them with equal `Rows` have the
-same rows in the same order, whatever the data is.
+These classes stand for the owner's objects while a program is analysed. Two of them with equal `Rows` have
+the same rows in the same order, whatever the data is.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 
 from duetlink.errors import SettingError
 
-# INT has 64 bits: a constant that does not fit into NARROW ones fails in some libraries, but only where there
-# is a row. They can be converted. OTHER can be filtered and looked at for missing items, and nothing else.
+# INT has 64 bits. NARROW has fewer: a constant that does not fit fails in some libraries, but only if there
+# is a row, so NARROW columns must be converted first. OTHER can be filtered and tested for missing items
+# only.
 BOOL, INT, NARROW, FLOAT, TEXT, OTHER = "bool", "int", "narrow", "float", "text", "other"
 NUMBERS = frozenset({INT, FLOAT})
 
@@ -23,8 +25,10 @@ NUMPY, PANDAS, POLARS, TORCH = "numpy", "pandas", "polars", "torch"
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Those of one asset that are left after some filters: steps, by their place in the program; where rows
-    of several programs are compared, by the digest of the program of each.
+    """The rows of one asset that are left after some filters.
+
+    A filter is identified by the position of its step in the program or, to compare rows of several programs,
+    by the digest of the filter's program.
     """
 
     asset: str = ""
@@ -34,7 +38,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`signless`: where a row stands may decide whether its zero is negative."""
+    """One column. `signless`: the position of a row may decide whether its zero is 0 or -0."""
 
     library: str
     kind: str
@@ -61,13 +65,13 @@ Table = Column | PrivateTable | Matrix
 
 
 def table_of(obj: Any) -> Table:
-    """What an asset is: its owner calls this when the asset gets a budget.
+    """Return the public facts of an asset. Its owner's side calls this when the asset gets a budget.
 
-    From then on the types of its columns and their names count as public, and so does whether a column of
+    From then on the names and types of its columns count as public, and also the fact that a column of
     objects holds texts only.
 
     Raises:
-        SettingError: it has no rows to speak of; the message says what has.
+        SettingError: it is no table, array or tensor that has rows; the message lists the accepted types.
     """
     library = type(obj).__module__.partition(".")[0]
     if library in _DESCRIBE and library in sys.modules:
@@ -81,14 +85,14 @@ def table_of(obj: Any) -> Table:
 
 
 def table_rows(obj: Any) -> int:
-    """How many rows an asset has that `table_of` describes."""
+    """Return the number of rows of an asset that `table_of` describes. It is private."""
     return len(obj)
 
 
 def _describe_numpy(obj: Any) -> Table | None:
     import numpy as np
 
-    if type(obj) is not np.ndarray:  # a masked array or a matrix computes in its own way
+    if type(obj) is not np.ndarray:  # masked arrays and numpy.matrix have arithmetic of their own
         return None
     return _array(NUMPY, obj, _numpy_kind(obj.dtype))
 
@@ -132,8 +136,8 @@ def _pandas_kind(column: Any) -> str:
     if isinstance(dtype, pd.CategoricalDtype):
         texts = pd.api.types.infer_dtype(dtype.categories, skipna=True) in ("string", "empty")
         return TEXT if texts else OTHER
-    # With pandas.NA comparisons are true, false or neither, and NumPy's functions fail on the last: only
-    # where the data has one. Arrow's own numbers fail where a sum overflows.
+    # With pandas.NA a comparison may be neither true nor false, and NumPy's functions fail on that: only if
+    # the data has one. Numbers of Arrow types fail if a sum overflows.
     missing = getattr(dtype, "na_value", None)
     return TEXT if isinstance(dtype, pd.StringDtype) and missing is not pd.NA else OTHER
 
@@ -141,7 +145,7 @@ def _pandas_kind(column: Any) -> str:
 def _numpy_kind(dtype: Any) -> str:
     if not dtype.isnative:
         return OTHER
-    narrow = NARROW if dtype.itemsize < 8 else OTHER  # NumPy makes float64 of uint64 and int64
+    narrow = NARROW if dtype.itemsize < 8 else OTHER  # NumPy computes float64 from uint64 and int64
     known = {"b": BOOL, "i": INT if dtype.itemsize == 8 else NARROW, "u": narrow, "U": TEXT}
     known["f"] = FLOAT if dtype.itemsize in (4, 8) else OTHER
     return known.get(dtype.kind, OTHER)

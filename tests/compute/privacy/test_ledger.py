@@ -309,7 +309,7 @@ def test_repair_closes_all_budgets_and_keeps_what_was_spent(written_ledger: Ledg
 
 def test_repair_of_a_whole_ledger_changes_nothing(written_ledger: Ledger, path: Path) -> None:
     content = path.read_bytes()
-    assert "is whole" in written_ledger.repair("to be sure")
+    assert "is undamaged" in written_ledger.repair("to be sure")
     assert path.read_bytes() == content
 
 
