@@ -1,4 +1,4 @@
-"""The commands that a room has not answered yet, and how long it may take for the one that it is at."""
+"""The commands that a room has not answered yet, and the time limit of the one that it is working on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_CALLS = 1000
 
 
 class Reply(NamedTuple):
-    """What a command gave. The descriptors are of sealed memory, and the receiver's to close."""
+    """The reply to a command. Its descriptors are of sealed memory; the receiver must close them."""
 
     content: bytes
     fds: tuple[int, ...]
@@ -23,16 +23,20 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PendingCommand:
-    """One command. Whoever has sent it may have given it up: then `reply` is cancelled."""
+    """One command that was sent. `reply` is cancelled if the caller no longer waits for it."""
 
     number: int
     timeout_s: float
-    memory: bool  # whether its reply may come with memory
+    memory: bool  # the reply may come with memory
     reply: asyncio.Future[Reply]
 
 
 class Calls:
-    """In the order that they were sent, which is the order that they are answered in."""
+    """The unanswered commands in the order in which they were sent; a room answers them in the same order.
+
+    The time limit of a command begins when the previous one is answered. `on_late` is called with the command
+    whose limit is over.
+    """
 
     def __init__(self, on_late: Callable[[PendingCommand], None]) -> None:
         self._on_late = on_late
@@ -45,17 +49,17 @@ class Calls:
 
     @property
     def memory(self) -> bool:
-        """Whether the room is at a call whose reply may come with memory."""
+        """True if the reply to the current command may come with memory."""
         return bool(self._waiting) and self._waiting[0].memory
 
     def next_number(self) -> int:
-        """Of the call that is added next. Raises LocalProtocolError where too many wait."""
+        """Return the number of the call that is added next. Raises LocalProtocolError if too many wait."""
         if len(self._waiting) >= MAX_CALLS:
-            raise LocalProtocolError(f"{MAX_CALLS} calls wait for the room already")
+            raise LocalProtocolError(f"{MAX_CALLS} calls are waiting for the room already")
         return self._made + 1
 
     def add(self, number: int, timeout_s: float, *, memory: bool = False) -> PendingCommand:
-        """A call that was sent just now."""
+        """Register a call that was just sent. `number` must be `next_number()`."""
         assert number == self._made + 1
         self._made = number
         call = PendingCommand(number, timeout_s, memory, asyncio.get_running_loop().create_future())
@@ -65,21 +69,21 @@ class Calls:
         return call
 
     def is_first(self, call: PendingCommand) -> bool:
-        """Whether the room is at it."""
+        """True if the room is working on this call."""
         return bool(self._waiting) and self._waiting[0] is call
 
     def first(self, number: object) -> PendingCommand:
-        """The one that the room is at. Raises RemoteProtocolError where it has another number."""
+        """Return the current call. Raises RemoteProtocolError if it has another number."""
         if not self._waiting or type(number) is not int or number != self._waiting[0].number:
-            raise RemoteProtocolError("it answers what it was not asked")
+            raise RemoteProtocolError("it answered a command that it was not working on")
         return self._waiting[0]
 
     def answer(self, call: PendingCommand, outcome: Reply | Exception) -> None:
-        """The first call is done; the room is at the next one from now on."""
+        """Finish the first call with a reply or an error, and start the time limit of the next one."""
         assert self.is_first(call)
         self._waiting.popleft()
         self._await_first()
-        if call.reply.done():  # nobody waits any more
+        if call.reply.done():  # its caller no longer waits
             if isinstance(outcome, Reply):
                 close_all(outcome.fds)
         elif isinstance(outcome, Reply):
@@ -88,7 +92,7 @@ class Calls:
             call.reply.set_exception(outcome)
 
     def fail(self, make_error: Callable[[], Exception]) -> None:
-        """None of them will be answered."""
+        """Raise an error at the callers of all waiting calls."""
         failed = list(self._waiting)
         self._waiting.clear()
         self._await_first()

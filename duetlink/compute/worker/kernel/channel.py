@@ -1,4 +1,4 @@
-"""The kernel's end of the socket, on its loop. What comes from the room is hostile."""
+"""The kernel's end of the socket, on its loop. Everything that comes from the room counts as hostile."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from duetlink.compute.worker.protocol.memory import close_all
 from duetlink.errors import RemoteProtocolError
 
 _RECEIVE_BYTES = 256 * 1024
-_TURNS = 16  # reads before others on the loop get theirs
+_TURNS = 16  # reads before other callbacks of the loop run
 
 
 class _Outgoing:
-    """What is left to send of a frame."""
+    """The part of a frame that is still to be sent."""
 
     def __init__(self, pieces: Sequence[bytes], fds: list[int]) -> None:
         self.pieces = deque(memoryview(piece) for piece in pieces if piece)
-        self.fds = fds  # our own, to be closed once they are gone
+        self.fds = fds  # duplicates, which are closed after they have been sent
         self.begun = False
 
 
 class Channel:
-    """Sends frames and hands over those that come.
+    """Sends frames, and passes the frames that arrive to `on_frame`.
 
-    `on_end` is called once, with the reason in words, and whether the room broke the protocol.
+    `on_end(why, broken)` is called once; `broken` means that the room violated the protocol.
 
-    Descriptors go one way only: what the room sends of them is never taken up, and ends the channel.
+    Descriptors go from the kernel to the room only. One that the room sends is never accepted, and ends the
+    channel.
     """
 
     def __init__(
@@ -51,11 +52,11 @@ class Channel:
     def send(
         self, header: Mapping[str, Any], content: bytes = b"", fds: Sequence[int] = (), urgent: bool = False
     ) -> None:
-        """Send a frame, an urgent one before those that wait. The descriptors stay the caller's.
+        """Send a frame, an urgent one before those that wait. The caller keeps and closes its descriptors.
 
         Raises:
             LimitExceeded: the frame is too large.
-            OSError: no descriptor is free, or one of these is none.
+            OSError: this process has no free descriptor, or one of `fds` is invalid.
         """
         start = head(header, len(content), len(fds))
         if self._closed:
@@ -69,7 +70,7 @@ class Channel:
             self._writable()
 
     def drain(self) -> None:
-        """Hand over all that has come by now."""
+        """Pass on all frames that have arrived."""
         while not self._closed and self._receive():
             pass
 
@@ -92,14 +93,14 @@ class Channel:
                 return
 
     def _receive(self) -> bool:
-        """Whether there may be more."""
+        """Read once and pass on the complete frames. Returns True if there may be more to read."""
         try:
-            # without room for descriptors, the system closes those that come, and says so
+            # recvmsg without a buffer for descriptors: the system closes any that come, and sets MSG_CTRUNC
             data, _, flags, _ = self._socket.recvmsg(_RECEIVE_BYTES)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
-            self.close(f"the room cannot be heard: {error.strerror}")
+            self.close(f"the socket to the room cannot be read: {error.strerror}")
             return False
         if not data:
             self.close("the room has closed its end")
@@ -127,7 +128,7 @@ class Channel:
                 self._writing = True
             return
         except OSError:
-            # the room has ended: its last words are still to be read
+            # the room has ended; its last frames are still to be read
             self._loop.remove_writer(self._socket)
             return
         if self._writing:

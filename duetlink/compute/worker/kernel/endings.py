@@ -1,4 +1,4 @@
-"""Why a room has ended, in words for its owner. The peer hears nothing of it without a yes."""
+"""The reasons why a room ended, in words for its owner. The peer sees them only if the owner approves it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from duetlink.compute.worker.protocol.limits import Limits
 
-# what runtimes other than Python's write before they give up; on which system is the same
+# messages by which Rust, C++ and C libraries report that memory ran out, on all systems
 _OUT_OF_MEMORY = (
     b"memory allocation of",
     b"bad_alloc",
@@ -18,20 +18,24 @@ _OUT_OF_MEMORY = (
 
 
 class Ending(NamedTuple):
-    """How a room ended."""
+    """The end of a room."""
 
-    why: str  # with what the room itself gave away, such as its exit status
-    is_limit: bool = False  # whether it was a limit of the owner's
-    is_killed: bool = False  # by the system, or by a person
+    why: str  # includes what the room controls itself, such as its exit status
+    is_limit: bool = False  # a limit set by the owner was reached
+    is_killed: bool = False  # killed by the system or a person
 
 
 def late(timeout_s: float) -> Ending:
-    """Of a room that took too long."""
+    """Describe the end of a room that took too long."""
     return Ending(f"a command took over {timeout_s:g} s, and the room was ended", is_limit=True)
 
 
 def of_status(status: int, last_words: bytes, limits: Limits) -> Ending:
-    """Of a process that ended by itself: its exit status, or the signal's number below 0."""
+    """Describe the end of a process that this side did not kill.
+
+    `status` is its exit status, or the negative number of the signal that ended it; `last_words` the end of
+    its standard error.
+    """
     if any(text in last_words for text in _OUT_OF_MEMORY) and -status not in (
         signal.SIGKILL,
         signal.SIGXCPU,

@@ -1,4 +1,7 @@
-"""A room as its kernel sees it: started, given commands, ended in bounded time; trusted in nothing."""
+"""A room as its kernel sees it: a process to start, send commands to, and end in bounded time.
+
+Nothing that it sends is trusted.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,19 @@ from duetlink.extensions import shared_extensions
 
 __all__ = ["Reply", "Room"]
 
-START_TIMEOUT_S = 60.0  # the libraries may have to come from a slow disk
+START_TIMEOUT_S = 60.0  # the libraries may have to be read from a slow disk
 
 _REAP_TIMEOUT_S = 2.0
-_KEPT_BYTES = 8 * 1024  # of standard error
+_KEPT_BYTES = 8 * 1024  # the end of standard error that is kept
 _ERRORS_PAUSE_S = 0.001
 
 OnEvent = Callable[[str, bytes], None]
 
 
 class Room:
-    """One room process. Methods belong to the loop that started it.
+    """One room process. Its methods must be called on the loop that started it.
 
-    `ended` is done with the reason, in words for the owner, once the process is gone.
+    The future `ended` gets the reason, in words for the owner, when the process is gone.
     """
 
     def __init__(self, handler: str, limits: Limits, on_event: OnEvent) -> None:
@@ -55,7 +58,7 @@ class Room:
         self._events = EventGate(loop.time())
         self._handler, self._began_s = Word(handler), loop.time()
         self._process: Process | None = None
-        self._was_waiting = False  # it was there before it was wanted
+        self._was_waiting = False  # the process was a spare one, which existed before this room was requested
         self._channel: Channel | None = None
         self._watching: asyncio.Task[None] | None = None
         self._ending: Ending | None = None
@@ -74,18 +77,19 @@ class Room:
         timeout_s: float = START_TIMEOUT_S,
         bootstrap: str = BOOTSTRAP,
     ) -> Self:
-        """A room that is shut in and waits for commands.
+        """Start a room and wait until it is locked down and ready for commands.
 
         Args:
-            desk: what it is for, one of `HANDLERS`.
-            libraries: those of `LIBRARIES` that it shall have; what is not installed is left out.
-            on_event: called with name and content of what it tells of its progress. Both may be anything.
-            bootstrap: the program it is started with, given by tests.
+            handler: the kind of room, a key of `HANDLERS`.
+            libraries: the keys of `LIBRARIES` that it should import; those that are not installed are
+            skipped.
+            on_event: called with name and content of each progress event. Both may be anything.
+            bootstrap: the program that starts the process; tests use their own.
 
         Raises:
-            SettingError: there is no such desk or library.
-            WorkerUnavailable: it cannot be started here, or not in time. Its note, for the owner only, is
-                what the room said of that.
+            SettingError: the handler or a library is unknown.
+            WorkerUnavailable: the room cannot be started here, or not within `timeout_s`. The exception has a
+                note, for the owner only, with the end of the room's standard error.
         """
         unknown = [library for library in libraries if library not in LIBRARIES]
         if unknown:
@@ -102,7 +106,7 @@ class Room:
             except (WorkerUnavailable, RemoteProtocolError) as error:
                 why = str(error)
             except BaseException:
-                await worker._give_up("its start was given up")
+                await worker._give_up("its start was cancelled")
                 raise
             else:
                 emit(RoomStarted(worker._handler, worker._age_s))
@@ -126,7 +130,7 @@ class Room:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it does nothing more; its process may still be there for a moment."""
+        """True once the room accepts no more commands; its process may still exist for a moment."""
         return self._ending is not None
 
     @property
@@ -135,11 +139,11 @@ class Room:
         return self._errors.decode(errors="replace")
 
     def memory_bytes(self) -> int | None:
-        """Memory of its own that is resident; None where that is not known."""
+        """Return its resident private memory; None after its end, or if it is unknown."""
         return None if self.ended.done() else usage.memory_bytes(self.pid)
 
     def cpu_s(self) -> float | None:
-        """Processor time that it has taken; None where that is not known."""
+        """Return the processor time of all its threads; None after its end, or if it is unknown."""
         return None if self.ended.done() else usage.cpu_s(self.pid)
 
     async def call(
@@ -152,26 +156,28 @@ class Room:
         lasting: bool = False,
         memory: bool = False,
     ) -> Reply:
-        """Have a command done, after those of earlier calls. Calls need not wait for each other.
+        """Send a command and wait for its reply. The room runs commands in the order of the calls.
 
-        The time that it may take runs from when the one before is done. A call that is cancelled is done
-        nevertheless, its reply thrown away. The descriptors may be closed once this has returned or raised.
+        The time limit starts when the previous command is done. Cancelling the call does not stop the
+        command; its reply is discarded. The caller may close the descriptors when this has returned or
+        raised.
 
         Args:
-            timeout_s: instead of the limits' `wall_s`.
-            lasting: the room maps the memory of `fds` for good, so it does not count against its limit,
-                also where it is mapped to be written to. For assets, each once.
-            memory: the reply may come with memory, up to the limits' `result_bytes`. A room that wants some
-                for another call is ended.
+            timeout_s: replaces the limits' `wall_s`.
+            lasting: the room maps the memory of `fds` for the rest of its life, so this memory does not count
+                against its limit, even if it is mapped writable. For assets, each once.
+            memory: the reply may come with memory, up to the limits' `result_bytes`. A room that asks for
+                memory during any other call is ended.
 
         Raises:
-            WorkLimit: this call or one before it took more time, memory or processor than it may. The room
-                is gone, as it is with
-            WorkerUnavailable: the room has ended, or broke its protocol.
+            WorkLimit: this call, or one before it, exceeded a limit of time, memory or processor. The room
+                has ended.
+            WorkerUnavailable: the room has ended, or broke its protocol and was ended.
             LimitExceeded: the command is too large.
-            OperationFailed: it needs more memory than there is, or the desk says so; the room goes on, as
-                it does with any other
-            DuetError: that the desk has raised; RemoteFailure for what is none.
+            OperationFailed: the command needs more memory than the limit, or its handler raised this. The
+            room
+                continues, as with every other error of the handler:
+            DuetError: as the handler raised it; RemoteFailure in place of an error that is no DuetError.
         """
         if self._ending is not None:
             raise self._error()
@@ -185,19 +191,19 @@ class Room:
             return await call.reply
         except asyncio.CancelledError:
             if call.reply.done() and not call.reply.cancelled() and call.reply.exception() is None:
-                close_all(call.reply.result().fds)  # it came in the same moment
+                close_all(call.reply.result().fds)  # the reply arrived at the same moment
             raise
 
     def listen(self, on_event: OnEvent) -> None:
-        """Tell this one, and no other, of progress from here on."""
+        """Replace the callback for progress events."""
         self._on_event = on_event
 
     def kill(self, why: str) -> None:
-        """End it now; what waits for it raises WorkerUnavailable with this reason."""
+        """End the room at once. Waiting calls raise WorkerUnavailable with this reason."""
         self._end(Ending(why))
 
     async def close(self) -> None:
-        """End it; the process is gone when this returns. Safe to call twice."""
+        """End the room; its process is gone when this returns. Safe to call twice."""
         await self._give_up("this side has closed the room")
 
     # -- the process -----------------------------------------------------------------------------------------
@@ -215,7 +221,7 @@ class Room:
         self.libraries = tuple(library for library in libraries if library in ready["libraries"])
 
     def _was_killed_waiting(self) -> bool:
-        """Whether somebody has killed it, or what it was forked from, and it had done nothing yet."""
+        """True if a spare process, or its zygote, was killed from outside before the room was ready."""
         assert self._ending is not None
         return self._was_waiting and self._ending.is_killed
 
@@ -237,7 +243,7 @@ class Room:
         while data := await stderr.read(_KEPT_BYTES):
             self._errors += data
             del self._errors[:-_KEPT_BYTES]
-            # one that writes without end must not take up this loop
+            # a room that writes without end must not occupy this loop
             await asyncio.sleep(_ERRORS_PAUSE_S)
 
     async def _give_up(self, why: str) -> None:
@@ -246,7 +252,7 @@ class Room:
             await asyncio.wait((self._watching,))
 
     def _end(self, ending: Ending) -> None:
-        """Kill it, and tell all who wait. The first reason counts."""
+        """Kill the process, and fail all waiting calls. Only the first reason counts."""
         if self._ending is not None:
             return
         self._ending = ending
@@ -258,11 +264,11 @@ class Room:
         self._memory.clear()
         if not self._ready.done():
             self._ready.set_exception(self._error())
-            self._ready.exception()  # it may be that nobody waits for it
+            self._ready.exception()  # marks it as retrieved: `start` may not be waiting for it
         self._calls.fail(self._error)
 
     def _cut(self, why: str, broken: bool) -> None:
-        """The channel has ended; where the process has too, its status says more."""
+        """Handle the end of the channel. If the process ends as well, its exit status says more."""
         crashed = Ending(why)
         if broken:
             self._end(crashed)
@@ -274,13 +280,13 @@ class Room:
         return (WorkLimit if self._ending.is_limit else WorkerUnavailable)(self._ending.why)
 
     def _late(self, call: PendingCommand) -> None:
-        # this loop may have stood still for longer than the room took
+        # this loop may have been blocked while the room answered in time
         if self._channel is not None:
             self._channel.drain()
         if self._calls.is_first(call):
             self._end(endings.late(call.timeout_s))
 
-    # -- what it says ----------------------------------------------------------------------------------------
+    # -- frames ----------------------------------------------------------------------------------------------
 
     def _send(
         self, header: dict[str, Any], content: bytes = b"", fds: Sequence[int] = (), urgent: bool = False
@@ -312,9 +318,9 @@ class Room:
             return
         ready = header.get("ready")
         if type(ready) is not dict or type(ready.get("libraries")) is not list:
-            raise RemoteProtocolError("it does not say that it is ready")
+            raise RemoteProtocolError("its first frame does not say that it is ready")
         if (here := [*shared_extensions()]) != (there := ready.get("extensions")):
-            why = f"the room has other extensions than its kernel: {str(there)[:200]}, and not {here}"
+            why = f"the room has other extensions than its kernel: {str(there)[:200]}, not {here}"
             self._end(Ending(f"{why}; restart the kernel, or install them in its site-packages"))
             return
         self._ready.set_result(ready)

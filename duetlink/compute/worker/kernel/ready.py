@@ -1,4 +1,4 @@
-"""Processes that are kept ready to become rooms, on the loops where somebody keeps some: see `rooms.py`."""
+"""The registry from which `Room.start` takes a spare process, if its loop has one; `rooms.py` fills it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duetlink.base.runtime.forks import in_child
 
 
 class Process(Protocol):
-    """A child process, as `asyncio.subprocess` has it."""
+    """A child process, with the interface of `asyncio.subprocess.Process`."""
 
     @property
     def pid(self) -> int: ...
@@ -22,25 +22,25 @@ class Process(Protocol):
 
     @property
     def returncode(self) -> int | None:
-        """None as long as it is not known to have ended."""
+        """The exit status, or the negative number of a signal; None until the end is known."""
 
     def kill(self) -> None:
         """Raises ProcessLookupError."""
 
     async def wait(self) -> int:
-        """Its exit status, or the number of the signal below 0."""
+        """Wait for the end. Returns the exit status, or the negative number of the signal."""
 
 
-Made = tuple[Process, socket.socket]  # that nobody has used, and our end of its socket
+Made = tuple[Process, socket.socket]  # an unused process, and our end of its socket
 
-Source = Callable[[str], Awaitable[Made | None]]  # for a program that it is started with
+Source = Callable[[str], Awaitable[Made | None]]  # its argument is the program that starts the process
 
 _sources: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Source] = weakref.WeakKeyDictionary()
 in_child(_sources.clear)
 
 
 def keep(source: Source | None) -> None:
-    """On the running loop they come from there; None: from nowhere any more."""
+    """Set the source of spare processes on the running loop; None removes it."""
     loop = asyncio.get_running_loop()
     if source is None:
         _sources.pop(loop, None)
@@ -49,8 +49,6 @@ def keep(source: Source | None) -> None:
 
 
 async def taken(bootstrap: str) -> Made | None:
-    """A process that is started with this program. None: none is kept ready here, or there is none at the
-    moment.
-    """
+    """Take a spare process that was started by this program; None if this loop has none at the moment."""
     source = _sources.get(asyncio.get_running_loop())
     return None if source is None else await source(bootstrap)

@@ -1,4 +1,4 @@
-"""The memory that a kernel makes for a room's results: as much as it allows, sealed before it is used."""
+"""The memory that a kernel makes for a room's results, up to a limit, and seals before reading it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_ASKED = 1000
 
 
 class ResultMemory:
-    """Those of one room, for the command at hand. Its descriptors are closed by `take` or `clear`."""
+    """The result memory of one room, for the current command. `take` or `clear` closes its descriptors."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -20,11 +20,11 @@ class ResultMemory:
         self._asked = 0
 
     def make(self, number: object, size_bytes: object) -> int:
-        """A descriptor of new memory, which stays ours.
+        """Return a descriptor of new memory, which this object keeps and closes.
 
         Raises:
-            WorkLimit: over the limit, or the system has no more.
-            RemoteProtocolError: these are no numbers, it is in use, or this is asked without end.
+            WorkLimit: the memory would exceed the limit, or the system has no more.
+            RemoteProtocolError: the arguments are invalid, the number is in use, or the room asks too often.
         """
         if type(number) is not int or type(size_bytes) is not int or number in self._fds or size_bytes < 0:
             raise RemoteProtocolError("it wants memory of a number that is in use, or of no size")
@@ -41,10 +41,10 @@ class ResultMemory:
         return fd
 
     def take(self, numbers: object) -> tuple[int, ...]:
-        """Seal these, a list of numbers, and hand them over; the others are closed.
+        """Seal the memory of these numbers, a list, and pass its descriptors to the caller; close all other.
 
         Raises:
-            RemoteProtocolError: there is none of that number, or the room keeps it writable.
+            RemoteProtocolError: a number is unknown, or the room still has a writable mapping.
         """
         if type(numbers) is not list or not all(type(number) is int for number in numbers):
             raise RemoteProtocolError("a reply does not say which memory it is in")
@@ -61,7 +61,7 @@ class ResultMemory:
         return taken
 
     def clear(self) -> None:
-        """Give all of it up."""
+        """Close all of it, and start counting from zero."""
         memory.close_all(self._fds.values())
         self._fds.clear()
         self._made_bytes = self._asked = 0

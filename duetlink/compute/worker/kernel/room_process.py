@@ -1,4 +1,4 @@
-"""A process that this kernel's zygote has forked, so that it is no child of ours."""
+"""A process that the kernel's zygote forked, so that the kernel is not its parent and cannot wait for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ _STATUS_BYTES = 100
 
 
 class RoomProcess:
-    """A process that the zygote has forked: we are not its parent."""
+    """A forked room, with the interface of `ready.Process`.
+
+    It is signalled by its pidfd. Its zygote writes its exit status into a pipe; a pipe that closes empty
+    means that the zygote has ended, and the room with it.
+    """
 
     def __init__(self, pid: int, pidfd: int, stderr: asyncio.StreamReader, status: int) -> None:
         self.pid = pid
@@ -29,9 +33,7 @@ class RoomProcess:
     async def of(
         cls, pid: int, zygote: int, errors: int, status: int, when_ended: Callable[[], None]
     ) -> RoomProcess:
-        """Takes over the descriptors of its standard error and of where the zygote tells its end, also where
-        it raises.
-        """
+        """Wrap the process `pid`. Takes ownership of the pipes `errors` and `status`, even if it raises."""
         loop = asyncio.get_running_loop()
         stderr = asyncio.StreamReader()
         pipe = os.fdopen(errors, "rb", 0)
@@ -44,7 +46,7 @@ class RoomProcess:
         pidfd = -1
         with contextlib.suppress(ProcessLookupError):
             pidfd = os.pidfd_open(pid)
-            if _parent(pid) != zygote:  # it has ended, and another has its number
+            if _parent(pid) != zygote:  # it has ended, and another process has its number
                 os.close(pidfd)
                 pidfd = -1
         made = cls(pid, pidfd, stderr, status)
@@ -54,7 +56,7 @@ class RoomProcess:
 
     @property
     def returncode(self) -> int | None:
-        """None as long as it is not known to have ended."""
+        """The exit status, or the negative number of a signal; None until the end is known."""
         return self._ended.result() if self._ended.done() else None
 
     def kill(self) -> None:
@@ -64,7 +66,10 @@ class RoomProcess:
         signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     async def wait(self) -> int:
-        """Its exit status, or the number of the signal below 0; also where the zygote has ended with it."""
+        """Wait for the end. Returns the exit status, or the negative number of the signal.
+
+        If the zygote has ended first, the result is that of SIGKILL.
+        """
         return await asyncio.shield(self._ended)
 
     def _told(self) -> None:
@@ -75,7 +80,7 @@ class RoomProcess:
         self._loop.remove_reader(self._status)
         os.close(self._status)
         with contextlib.suppress(ProcessLookupError):
-            self.kill()  # where it is the zygote that has ended, which tells of nobody any more
+            self.kill()  # the zygote may have ended: then no later status comes
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1

@@ -1,11 +1,10 @@
-"""The processes that rooms are: forked from one zygote of this kernel, with a spare one ready.
+"""The pool of room processes: forks of one zygote of this kernel, with one spare process ready.
 
-To import all libraries takes seconds, to fork a process that has them some milliseconds. The zygote is
-started when a room is wanted for the first time, and ends with the last of those that use it, or with this
-kernel. All rooms of one zygote have their memory at the same addresses, so that another takes its place when
-it has forked many. It tries before it forks the first room whether forks of it can compute; where they
-cannot, and where processes are not forked, a room is a process of its own that has imported everything
-before it is wanted.
+Importing all libraries takes seconds; forking a process that has imported them takes milliseconds. The zygote
+is started when the first room is requested, and ends with its last user or with this kernel. All rooms of one
+zygote have the same memory addresses, so a new zygote replaces it after many forks. Before its first room the
+zygote tests whether its forks can compute. If they cannot, and on systems other than Linux, a room is a
+separate process that imports everything in advance.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from duetlink.compute.worker.protocol.libraries import LIBRARIES
 from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.errors import WorkerUnavailable
 
-SPARE_S = 0.03  # after a room was taken: not amid its work
-_FORK_TIMEOUT_S = 20.0  # a zygote that is stopped is ended after that
+SPARE_S = 0.03  # delay before the next spare is made, so that the room just taken can begin first
+_FORK_TIMEOUT_S = 20.0  # a zygote that does not answer for that long is ended
 
 _T = TypeVar("_T")
 
@@ -41,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class Zygote:
-    """One that forks rooms."""
+    """The kernel's handle of a zygote process."""
 
     most_rooms = 2_000
     most_s = 6 * 3600.0
@@ -55,8 +54,8 @@ class Zygote:
 
     @classmethod
     async def start(cls, bootstrap: str) -> Zygote:
-        """Raises WorkerUnavailable, also where its forks cannot compute."""
-        limits = Limits(threads=1)  # so that no library starts threads which its forks would miss
+        """Start a zygote. Raises WorkerUnavailable, also if its forks cannot compute."""
+        limits = Limits(threads=1)  # no library may start threads: forks would not have them
         return cls(await Room.start(limits, libraries=tuple(LIBRARIES), bootstrap=forking(bootstrap)))
 
     @property
@@ -69,15 +68,15 @@ class Zygote:
 
     @property
     def is_due(self) -> bool:
-        """Another is to take its place."""
+        """True after 2,000 rooms or six hours, when another zygote should replace it."""
         return self._forked >= self.most_rooms or time.monotonic() - self._began_s >= self.most_s
 
     def stay(self) -> None:
-        """There is no other: it is due once more later."""
+        """Reset the count and the clock of `is_due`, because no replacement could be started."""
         self._forked, self._began_s = 0, time.monotonic()
 
     async def fork(self) -> Made:
-        """Raises WorkerUnavailable."""
+        """Fork a process for a room. Raises WorkerUnavailable."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         errors, their_errors = os.pipe2(os.O_CLOEXEC)
         status, their_status = os.pipe2(os.O_CLOEXEC)
@@ -86,7 +85,7 @@ class Zygote:
             try:
                 reply = await self._worker.call("fork", fds=fds, timeout_s=_FORK_TIMEOUT_S)
             except BaseException:
-                # whatever it forks nevertheless ends, since its socket is closed
+                # a process that is forked nevertheless ends at once, since its socket is closed
                 os.close(errors)
                 os.close(status)
                 raise
@@ -104,13 +103,13 @@ class Zygote:
         return process, ours
 
     def retire(self) -> None:
-        """End it with the last of its rooms, which cannot live without it."""
+        """End the zygote when its last room has ended. Rooms die with their zygote, so it waits for them."""
         self._is_retired = True
         if not self._living:
-            self._worker.kill("no room of it is left")
+            self._worker.kill("its last room has ended")
 
     async def close(self) -> None:
-        """End it, and all rooms of it."""
+        """End the zygote and all its rooms."""
         await self._worker.close()
 
     def _one_ended(self) -> None:
@@ -120,36 +119,39 @@ class Zygote:
 
 
 class Rooms:
-    """Those of one loop: a process does not outlive the thread that has started it. Belongs to the loop."""
+    """The pool of one loop, to be used on that loop only.
+
+    Each loop has its own, because a room process ends with the thread that started its zygote.
+    """
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.users = 0
         self._forks = sys.platform == "linux"
         self._zygote: asyncio.Task[Zygote] | None = None
-        self._next: asyncio.Task[Zygote] | None = None  # which is to take its place
+        self._next: asyncio.Task[Zygote] | None = None  # the replacement, until it is ready
         self._retired: weakref.WeakSet[Zygote] = weakref.WeakSet()
         self._spare: asyncio.Task[Made] | None = None
         self._is_closed = False
 
     @property
     def zygote_pid(self) -> int | None:
-        """None: there is none, or not yet."""
+        """The process number of the zygote; None if it is not ready, or has ended."""
         zygote = _made(self._zygote)
         return zygote.pid if zygote is not None and not zygote.has_ended else None
 
     async def offer(self, bootstrap: str) -> Made | None:
-        """A process for a room of this program; None: there is none at the moment."""
+        """Return a process that this program started; None if it is another program, or none can be made."""
         if bootstrap != self.bootstrap:
             return None
         try:
             return await self.take()
         except WorkerUnavailable as error:
-            _log.info("this room is started from the beginning: %s", error)
+            _log.info("this room starts as a new process, without a zygote: %s", error)
             return None
 
     async def take(self) -> Made:
-        """A process for a room. Raises WorkerUnavailable."""
+        """Return the spare process, or a new one, and have the next spare made. Raises WorkerUnavailable."""
         spare, self._spare = self._spare, None
         asyncio.get_running_loop().call_later(SPARE_S, self.warm)
         if spare is not None:
@@ -170,18 +172,18 @@ class Rooms:
         return await self._make()
 
     def warm(self) -> None:
-        """Have a room ready soon, for whoever wants one next."""
+        """Start making a spare process, unless there is one."""
         if self._spare is None and not self._is_closed:
             self._spare = _task(self._make())
 
     async def close(self) -> None:
-        """End the zygote and what waits to be used."""
+        """End the zygotes and the spare process."""
         self._is_closed = True
         spare, self._spare = self._spare, None
         zygotes = [task for task in (self._zygote, self._next) if task is not None]
         self._zygote = self._next = None
         for task in zygotes:
-            if not task.done():  # it ends what it has begun
+            if not task.done():  # a cancelled start ends its own process
                 task.cancel()
         await asyncio.gather(*zygotes, return_exceptions=True)
         made = [zygote for task in zygotes if (zygote := _made(task)) is not None]
@@ -201,9 +203,9 @@ class Rooms:
         return await spawn(ahead(self.bootstrap), Limits().threads)
 
     async def _ready(self) -> Zygote:
-        """Raises WorkerUnavailable: none can be started."""
+        """Return a running zygote, starting one if necessary. Raises WorkerUnavailable."""
         if self._is_closed:
-            raise WorkerUnavailable("no room is made any more: the last duet here is closed")
+            raise WorkerUnavailable("no room can be started: the last duet of this kernel is closed")
         zygote = _made(self._zygote)
         if zygote is not None and zygote.has_ended:
             self._zygote = None
@@ -214,7 +216,7 @@ class Rooms:
         return await asyncio.shield(self._zygote)
 
     def _renew(self, old: Zygote) -> None:
-        """Start another beside it, and use it from when it is ready."""
+        """Start a replacement for a zygote that is due, or switch to it if it is ready."""
         if self._next is None:
             self._next = _task(Zygote.start(self.bootstrap))
         elif self._next.done():
@@ -233,14 +235,14 @@ def _made(task: asyncio.Task[Zygote] | None) -> Zygote | None:
 
 
 def _task(work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-    """What it raises is heard by whoever waits for it, and else by nobody."""
+    """Start a task whose exception is not logged if it is never awaited."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task
 
 
 async def _thrown_away(making: asyncio.Task[Made]) -> None:
-    await asyncio.wait((making,))  # it was cancelled if its zygote was
+    await asyncio.wait((making,))  # ends soon: it is cancelled with its zygote
     if making.cancelled() or making.exception() is not None:
         return
     process, sock = making.result()
@@ -255,7 +257,7 @@ in_child(_here.clear)
 
 
 def use(bootstrap: str = BOOTSTRAP) -> Callable[[], Awaitable[None]]:
-    """Have rooms ready on this loop from now on, until what is returned is awaited. To be called on it."""
+    """Keep rooms ready on the running loop. Returns a function to call and await when they are not needed."""
     loop = asyncio.get_running_loop()
     rooms = _here.get(loop)
     if rooms is None:
@@ -276,12 +278,12 @@ async def _leave(rooms: Rooms) -> None:
 
 
 def here() -> Rooms | None:
-    """Those of the running loop; None: nobody uses any."""
+    """Return the pool of the running loop; None if `use` is not in effect."""
     return _here.get(asyncio.get_running_loop())
 
 
 def warm() -> None:
-    """A room may be wanted soon."""
+    """Prepare a spare process on the running loop, because a room may be needed soon."""
     rooms = here()
     if rooms is not None:
         rooms.warm()

@@ -1,4 +1,4 @@
-"""How a kernel has a program run in a room: the owner's on what is shared, the scientist's on mocks."""
+"""Functions by which a kernel has a room run a program: on assets at the owner, on mocks at the scientist."""
 
 from __future__ import annotations
 
@@ -16,31 +16,29 @@ from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.compute.worker.protocol.memory import place
 from duetlink.data.values.base import Encoded
 
-Made = tuple[Encoded, int | None]  # a value, and of how many rows each number of it is made at least
+Made = tuple[Encoded, int | None]  # a value and its group; None: it contains nothing of an asset
 
 _LIBRARIES = tuple(library for library in libraries.LIBRARIES if library not in libraries.OF_FUNCTIONS)
 
 
 async def opened(limits: Limits, on_event: OnEvent = lambda name, content: None) -> Room:
-    """A room for a program, to be closed by the caller. Raises WorkerUnavailable."""
+    """Start a room for a program. The caller must close it. Raises WorkerUnavailable."""
     return await Room.start(limits, handler="program", libraries=_LIBRARIES, on_event=on_event)
 
 
 async def of_mates(limits: Limits) -> Room:
-    """A room that runs programs on mates of mocks, to be closed by the caller. Raises WorkerUnavailable."""
+    """Start a room for programs on mates of mocks. The caller must close it. Raises WorkerUnavailable."""
     return await Room.start(limits, handler="mates", libraries=_LIBRARIES)
 
 
 async def map_mock(room: Room, name: str, revision: int, fd: int, size_bytes: int) -> None:
-    """Let the room of the mates have a mock. The descriptor stays the caller's. Raises as `Room.call`."""
+    """Give a mock to a room of mates. The caller keeps and closes the descriptor. Raises as `Room.call`."""
     header = {"name": name, "revision": revision, "size_bytes": size_bytes}
     await room.call("mock", json.dumps(header).encode(), [fd], lasting=True)
 
 
 async def ask_mates(room: Room, program: Program) -> Made | Fault:
-    """What a program makes of each kind of mates of the mocks that it names; see `MatesHandler`. Raises as
-    `run`.
-    """
+    """Run a program on each kind of mates of the mocks that it names; see `MatesHandler`. Raises as `run`."""
     reply = await _asked(room, program, "ask", {})
     return answers.read_result(reply.content, reply.fds)
 
@@ -48,20 +46,22 @@ async def ask_mates(room: Room, program: Program) -> Made | Fault:
 async def map_asset(
     room: Room, name: str, revision: int, fd: int, size_bytes: int, *, again: bool = False
 ) -> None:
-    """Let a room have an object that its program names. The descriptor stays the caller's. Raises as
-    `Room.call`.
+    """Give a room an asset that its program names. The caller keeps and closes the descriptor.
+
+    Raises as `Room.call`.
 
     Args:
-        again: steps behind those that `begin` does open it anew, in another room: nothing is frozen if it has
-            changed by then.
+        again: steps after those of `begin` open the asset too, which later rooms will do from its original
+            bytes. So `begin` freezes nothing if its steps have changed the asset.
     """
     header = {"name": name, "revision": revision, "size_bytes": size_bytes, "again": again}
     await room.call("asset", json.dumps(header).encode(), [fd], lasting=True)
 
 
 async def begin_with(room: Room, steps: int, fd: int, size_bytes: int, state: State) -> None:
-    """Let a room have what the first steps of its program have made in an earlier one. The descriptor stays
-    the caller's. Raises as `Room.call`.
+    """Give a room the frozen value that an earlier room made by the first `steps` steps of the same program.
+
+    The caller keeps and closes the descriptor. Raises as `Room.call`.
     """
     header = {"steps": steps, "size_bytes": size_bytes, "state": state}
     await room.call("frozen", json.dumps(header).encode(), [fd])
@@ -70,10 +70,11 @@ async def begin_with(room: Room, steps: int, fd: int, size_bytes: int, state: St
 async def begin(
     room: Room, program: Program, salt: str, steps: int, max_bytes: int, least_s: float
 ) -> tuple[int, int, State] | None:
-    """Have a room do the first steps of a program and no others, and freeze what the last of them makes: in
-    memory that is the caller's to close, of this size. None: that cannot be frozen, or took less than
-    `least_s`. `end` does the rest.
-    Raises WorkerUnavailable, WorkLimit.
+    """Run the first `steps` steps of a program in a room, and freeze the result of the last of them.
+
+    Returns a descriptor of the frozen value, which the caller must close, its size, and the state of its
+    groups. Returns None if the value cannot be frozen, is over `max_bytes`, or took less than `least_s`. In
+    both cases `end` runs the other steps. Raises WorkerUnavailable, WorkLimit.
     """
     asked = {"steps": steps, "max_bytes": max_bytes, "least_s": least_s, "salt": salt}
     reply = await _asked(room, program, "begin", asked)
@@ -81,7 +82,7 @@ async def begin(
 
 
 async def end(room: Room, timeout_s: float) -> Made | Fault:
-    """What the program makes that was begun. Raises as `run`."""
+    """Run the rest of a program that was begun, and return its result. Raises as `run`."""
     asked = json.dumps({"max_bytes": room.limits.result_bytes}).encode()
     reply = await room.call("run", asked, timeout_s=timeout_s, memory=True)
     return answers.read_result(reply.content, reply.fds)
@@ -90,11 +91,12 @@ async def end(room: Room, timeout_s: float) -> Made | Fault:
 async def run(
     room: Room, program: Program, salt: str, command: str = "run", more: dict[str, Any] | None = None
 ) -> Made | Fault:
-    """What a program makes in a room that has its assets, or why it cannot be made. Once for each room.
+    """Run a program in a room that has its assets, and return its result or a fault. Once for each room.
 
     Raises:
-        WorkerUnavailable: the room has ended; WorkLimit: over a limit.
-        OperationFailed: `command` cannot be done.
+        WorkerUnavailable: the room has ended.
+        WorkLimit: the room exceeded a limit, and has ended.
+        OperationFailed: the command failed.
     """
     asked = {"max_bytes": room.limits.result_bytes, "salt": salt, **(more or {})}
     reply = await _asked(room, program, command, asked)

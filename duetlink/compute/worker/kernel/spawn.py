@@ -1,4 +1,4 @@
-"""How a room is started: the command, its environment, and where it finds its modules."""
+"""The start of a room process: its command line, its environment, and its module search path."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ main(int(sys.argv[1]))
 
 
 def forking(bootstrap: str) -> str:
-    """The program of a process that forks those rooms."""
+    """Return the bootstrap program of a zygote for rooms of this bootstrap program."""
     return bootstrap.replace("duetlink.compute.worker.room.child", "duetlink.compute.worker.room.zygote")
 
 
 def ahead(bootstrap: str) -> str:
-    """The program of such a room, with all libraries imported before it is known what it is for."""
+    """Return the bootstrap program of a room that imports all libraries before it gets a task."""
     return bootstrap.replace("main(int(sys.argv[1]))", "main(int(sys.argv[1]), ahead=True)")
 
 
-# what an interpreter of some installations needs to find its own shared objects
+# some installations of Python need these to find their own shared objects
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "NIX_LD_LIBRARY_PATH")
 _FIXED = {
     "LC_ALL": "C.UTF-8",
-    "ARROW_DEFAULT_MEMORY_POOL": "system",  # its others reserve a gigabyte at a time, which would count
-    "JOBLIB_MULTIPROCESSING": "0",  # there are no other processes
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve a gigabyte at a time, which counts as used memory
+    "JOBLIB_MULTIPROCESSING": "0",  # a room cannot start processes
 }
 _THREADS = (
     "OMP_NUM_THREADS",
@@ -52,15 +52,17 @@ _THREADS = (
 
 
 async def spawn(bootstrap: str, threads: int) -> tuple[Process, socket.socket]:
-    """The process and our end of its socket. To be called in the thread that the room shall not outlive.
+    """Start a room process; return it and our end of its socket. The room ends with the calling thread.
 
     Raises:
-        WorkerUnavailable: it cannot be started here.
+        WorkerUnavailable: the process cannot be started here.
     """
     if sys.platform == "win32":
-        raise WorkerUnavailable("no room can be shut in under Windows: there is no remote work here")
+        raise WorkerUnavailable("a room cannot be locked down on Windows: remote work needs Linux or macOS")
     if not sys.executable:
-        raise WorkerUnavailable("this interpreter does not know its own program file: no room can start")
+        raise WorkerUnavailable(
+            "no room can start: this Python does not know its own program (sys.executable)"
+        )
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         process = await asyncio.create_subprocess_exec(
@@ -71,7 +73,7 @@ async def spawn(bootstrap: str, threads: int) -> tuple[Process, socket.socket]:
             pass_fds=(theirs.fileno(),),
             env=_environment(threads),
             cwd="/",
-            start_new_session=True,  # out of the reach of the notebook's Ctrl-C
+            start_new_session=True,  # so that Ctrl-C in the notebook does not reach it
         )
     except OSError as error:
         ours.close()
@@ -90,14 +92,14 @@ def _command(fd: int, bootstrap: str) -> list[str]:
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """Nothing of the owner's own, but what an interpreter cannot do without."""
+    """Build an environment without the owner's variables, except those that Python needs to start."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return kept | _FIXED | dict.fromkeys(_THREADS, str(threads))
 
 
 def _module_paths() -> list[str]:
-    """Where this process finds duetlink and the libraries, in its order; no directory of the notebook's."""
-    root = str(Path(__file__).resolve().parents[4])  # where the package `duetlink` is
+    """Return the directories of sys.path that hold duetlink or libraries, in order; not the notebook's own."""
+    root = str(Path(__file__).resolve().parents[4])  # the directory of the package `duetlink`
     found = [entry for entry in sys.path if os.path.isabs(entry) and (entry == root or _has_libraries(entry))]
     return found if root in found else [*found, root]
 

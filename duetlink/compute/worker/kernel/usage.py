@@ -1,4 +1,4 @@
-"""What the process of a room has used up so far, and may use up: by its kernel, on Linux only."""
+"""Memory and processor time of a room's process, read and adjusted by its kernel. Linux only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if sys.platform == "linux":
 
 
 def memory_bytes(pid: int) -> int | None:
-    """Memory of its own that is resident, without what it shares with others; None where it is not known."""
+    """Return resident memory without shared pages; None if the process is gone or there is no /proc."""
     try:
         fields = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
     except OSError:
@@ -23,26 +23,26 @@ def memory_bytes(pid: int) -> int | None:
 
 
 def cpu_s(pid: int) -> float | None:
-    """Processor time of all its threads; None where it is not known."""
+    """Return the processor time of all threads; None if the process is gone or there is no /proc."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    fields = line.rpartition(")")[2].split()  # the program's name may hold anything
+    fields = line.rpartition(")")[2].split()  # the program's name may contain spaces and parentheses
     user, system = int(fields[11]), int(fields[12])
     return (user + system) / os.sysconf("SC_CLK_TCK")
 
 
 def allow_mapped(pid: int, fds: Sequence[int]) -> None:
-    """Allow the process as much more memory as these descriptors are of.
+    """Raise the memory limit of the process by the size of these descriptors' memory.
 
-    A mapping that may be written to counts in full against RLIMIT_DATA from its first moment, though it takes
-    up memory only where it is written. The room may not raise its limit; we may, being the same user.
+    A writable private mapping counts in full against RLIMIT_DATA at once, although it uses memory only where
+    it is written. The room may not raise its own limit; the kernel may, because it has the same user.
     """
     if sys.platform != "linux" or not fds:
         return
     more = sum(os.fstat(fd).st_size for fd in fds)
-    # where the system does not let us, such mappings count like other memory
+    # if the system refuses, such mappings count like other memory
     with contextlib.suppress(OSError, ValueError):
         soft, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
         if soft != resource.RLIM_INFINITY:
