@@ -370,8 +370,8 @@ def reply(number: int, **fields: object) -> bytes:
         (reply(1) + reply(1), "a command that it was not working on"),
         (reply(1, rooms=[1]), "memory that it was not given"),
         (reply(1, rooms="1"), "which memory"),
-        (head({"failure": 1, "kind": "SystemExit", "text": "x"}), "error that there is not"),
-        (head({"failure": 1, "kind": "OperationFailed", "text": 5}), "error that there is not"),
+        (head({"failure": 1, "kind": "SystemExit", "text": "x"}), "error of an unknown class"),
+        (head({"failure": 1, "kind": "OperationFailed", "text": 5}), "error of an unknown class"),
         (head({"want": "1", "size_bytes": 1}), "no size"),
         (head({"want": 1, "size_bytes": 1}) * 2, "number that is in use"),
         (head({"want": 1, "size_bytes": -1}), "of no size"),
@@ -408,7 +408,7 @@ async def test_a_descriptor_that_it_sends_is_not_taken(start_worker: StartWorker
 async def test_one_that_floods_with_events_is_ended(start_worker: StartWorker) -> None:
     events: list[str] = []
     worker = await start_worker(handler="wrong", on_event=lambda name, content: events.append(name))
-    with pytest.raises(WorkerUnavailable, match="tells of too much"):
+    with pytest.raises(WorkerUnavailable, match="sends too many events"):
         await worker.call("flood", timeout_s=30)
     assert len(events) < 1000
 

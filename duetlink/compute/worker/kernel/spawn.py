@@ -98,7 +98,7 @@ def _environment(threads: int) -> dict[str, str]:
 
 
 def _module_paths() -> list[str]:
-    """Return the directories of sys.path that hold duetlink or libraries, in order; not the notebook's own."""
+    """Return the entries of sys.path with duetlink or libraries, in order, without the notebook's own."""
     root = str(Path(__file__).resolve().parents[4])  # the directory of the package `duetlink`
     found = [entry for entry in sys.path if os.path.isabs(entry) and (entry == root or _has_libraries(entry))]
     return found if root in found else [*found, root]

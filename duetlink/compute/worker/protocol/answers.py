@@ -1,7 +1,8 @@
-"""What a room answers: written there, read by its kernel.
+"""The answers of a room: results, faults, frozen values and outcomes of functions, written and read here.
 
-It has worked with the peer's steps, or a function's text, so the kernel takes nothing of it on trust: what is
-no such answer is WorkerUnavailable. Of the descriptors that come with one, none stays open.
+A room that answers has run the peer's steps, or an approved function, so the kernel checks everything. A
+malformed answer raises WorkerUnavailable. The readers close the descriptors that come with an answer, except
+that of a frozen value, which `read_frozen` returns.
 """
 
 from __future__ import annotations
@@ -30,18 +31,20 @@ Answer = tuple[bytes, Sequence[int]]
 
 
 def result(encoded: Encoded, group: Group) -> Answer:
-    """A value and its smallest group, see groups.py. Raises WorkLimit: there is no memory for it."""
+    """Answer with a value and its group (`groups.py`). Raises WorkLimit if there is no memory for it."""
     memory = place(encoded.segments, encoded.size_bytes)
     return json.dumps(_described(encoded, group)).encode(), (memory,)
 
 
 def not_given(fault: Fault) -> Answer:
-    """In place of a result."""
+    """Answer with a fault in place of a result."""
     return json.dumps({"fault": fault.to_list()}).encode(), ()
 
 
 def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None] | Fault:
-    """The value, mapped, and its smallest group, None where that is everybody; or why it is not there.
+    """Read a result, mapped without a copy, and its group (None: it contains nothing of an asset); or a
+    fault.
+
     Raises WorkerUnavailable.
     """
     told = _parsed(content)
@@ -50,7 +53,7 @@ def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None
         try:
             return Fault.from_list(told["fault"])
         except (ValueError, TypeError):
-            raise WorkerUnavailable("the room's answer is no failure of a result") from None
+            raise WorkerUnavailable("the room's answer is not a valid fault") from None
     return _taken(told, fds)
 
 
@@ -58,7 +61,7 @@ def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None
 
 
 def frozen(fd: int, size_bytes: int, state: State) -> Answer:
-    """What some steps of a program have made, for later rooms."""
+    """Answer with a frozen value: the result of the first steps of a program, for later rooms."""
     return json.dumps({"frozen": size_bytes, "state": state}).encode(), (fd,)
 
 
@@ -67,7 +70,10 @@ def nothing_frozen() -> Answer:
 
 
 def read_frozen(content: bytes, fds: Sequence[int]) -> tuple[int, int, State] | None:
-    """Its memory, the caller's to close, its size, and what its groups are. Raises WorkerUnavailable."""
+    """Read a frozen value: its descriptor, which the caller must close, its size in bytes, and its groups.
+
+    Returns None if nothing was frozen. Raises WorkerUnavailable.
+    """
     told = _parsed(content)
     try:
         size_bytes, state = told["frozen"], told.get("state")
@@ -76,13 +82,13 @@ def read_frozen(content: bytes, fds: Sequence[int]) -> tuple[int, int, State] | 
             return None
         (fd,) = fds
         if not (type(size_bytes) is int and shared_memory.is_sealed(fd, size_bytes)):
-            raise ValueError("this is no sealed memory of that size")
+            raise ValueError("the descriptor is not sealed memory of that size")
         found = State(*state)
         if any(type(group) not in (int, float) for group in found):
-            raise ValueError("a group is a number")
+            raise ValueError("a group is not a number")
     except (ValueError, TypeError, KeyError, AttributeError, OSError):
         close_all(fds)
-        raise WorkerUnavailable("the room's answer is no frozen value") from None
+        raise WorkerUnavailable("the room's answer is not a valid frozen value") from None
     return fd, size_bytes, found
 
 
@@ -90,7 +96,7 @@ def read_frozen(content: bytes, fds: Sequence[int]) -> tuple[int, int, State] | 
 
 
 def made(encoded: Encoded) -> Answer:
-    """Raises WorkLimit: there is no memory for it."""
+    """Answer with the return value of a function. Raises WorkLimit if there is no memory for it."""
     memory = place(encoded.segments, encoded.size_bytes)
     return json.dumps({"made": _described(encoded, 1)}).encode(), (memory,)
 
@@ -100,7 +106,10 @@ def failed(failure: dict[str, Any]) -> Answer:
 
 
 def read_outcome(content: bytes, fds: Sequence[int]) -> Encoded | dict[str, Any]:
-    """What was made, or what is told of its failure. Raises WorkerUnavailable."""
+    """Read the return value of a function, or the dictionary that describes its failure (`room/job.py`).
+
+    Raises WorkerUnavailable.
+    """
     told = _parsed(content)
     failure, found = (told.get("failed"), told.get("made")) if isinstance(told, dict) else (None, None)
     if isinstance(failure, dict) and found is None:
@@ -153,7 +162,7 @@ def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
 
 
 def _parsed(content: bytes) -> Any:
-    """None where it is no JSON, which is no answer either."""
+    """Parse JSON; None if it is malformed, which no reader accepts."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError):

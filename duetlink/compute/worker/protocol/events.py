@@ -1,4 +1,4 @@
-"""How much a room may tell of its progress. Both sides count: it keeps to that, its kernel enforces it."""
+"""The rate limit of a room's progress events. The room keeps to it, and its kernel enforces it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ MAX_EVENT_NAME = 100  # characters
 
 EVENTS_PER_S = 50
 EVENTS_AT_ONCE = 200
-_FLOOD = 20  # times as many are no mistake any more
+_FLOOD = 20  # this many times the rate counts as hostile, not as a mistake
 
 
 class Rate:
-    """A bucket of permits that fills again with time."""
+    """A token bucket of `at_once` permits, refilled at `per_s` permits a second."""
 
     def __init__(self, now_s: float, per_s: float = EVENTS_PER_S, at_once: float = EVENTS_AT_ONCE) -> None:
         self._per_s = per_s
@@ -22,7 +22,7 @@ class Rate:
         self._seen_s = now_s
 
     def admits(self, now_s: float) -> bool:
-        """Whether there is a permit for one more, and takes it."""
+        """Take a permit if there is one. Returns False if there is none."""
         self._left = min(self._at_once, self._left + (now_s - self._seen_s) * self._per_s)
         self._seen_s = now_s
         if self._left < 1:
@@ -32,16 +32,19 @@ class Rate:
 
 
 class EventGate:
-    """What a kernel lets through of a room's events."""
+    """The kernel's filter for the events of one room."""
 
     def __init__(self, now_s: float) -> None:
         self._rate = Rate(now_s)
         self._flood = Rate(now_s, EVENTS_PER_S * _FLOOD, EVENTS_AT_ONCE * _FLOOD)
 
     def admits(self, name: object, content: bytes, now_s: float) -> bool:
-        """Whether an event is told on, and not dropped. Raises RemoteProtocolError for what is no event."""
+        """Return True for an event to pass on, False for one to drop because of the rate.
+
+        Raises RemoteProtocolError for a malformed event, and for 20 times the permitted rate.
+        """
         if type(name) is not str or len(name) > MAX_EVENT_NAME or len(content) > MAX_EVENT_BYTES:
-            raise RemoteProtocolError("an event has no name, or too much content")
+            raise RemoteProtocolError("an event has no valid name, or too much content")
         if not self._flood.admits(now_s):
-            raise RemoteProtocolError("it tells of too much")
+            raise RemoteProtocolError("it sends too many events")
         return self._rate.admits(now_s)

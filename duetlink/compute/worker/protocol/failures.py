@@ -1,4 +1,4 @@
-"""Errors from a room to its kernel: which classes may travel, by a fixed table."""
+"""Errors on the way from a room to its kernel. Only the classes in a fixed table may cross."""
 
 from __future__ import annotations
 
@@ -33,11 +33,15 @@ _CLASSES: Mapping[str, type[errors.DuetError]] = {
 
 
 def to_wire(error: BaseException) -> dict[str, str]:
-    """What tells the kernel of an error. The text of a foreign one stays here: it may quote the data."""
+    """Describe an error for the kernel: class and text for the table's classes, only the class for all
+    others.
+
+    The text of other errors stays in the room, because it may quote the data.
+    """
     for cls in type(error).__mro__:
         if cls.__name__ in _CLASSES and cls is _CLASSES[cls.__name__]:
             return {"kind": cls.__name__, "text": str(error)[:MAX_TEXT]}
-    if isinstance(error, errors.WorkLimit):  # told like this it means that the room is gone, which it is not
+    if isinstance(error, errors.WorkLimit):  # at the kernel this class would mean that the room has ended
         return {"kind": "OperationFailed", "text": str(error)[:MAX_TEXT]}
     if is_memory_error(error):
         return {"kind": "OperationFailed", "text": "it needs more memory than the owner allows (MemoryError)"}
@@ -45,16 +49,16 @@ def to_wire(error: BaseException) -> dict[str, str]:
 
 
 def from_wire(header: Mapping[str, Any]) -> errors.DuetError:
-    """The error that a room tells of. Raises RemoteProtocolError where it tells of none."""
+    """Make the error that a room's header describes. Raises RemoteProtocolError if it is malformed."""
     kind, text = header.get("kind"), header.get("text")
     if type(kind) is not str or type(text) is not str or kind not in _CLASSES:
-        raise errors.RemoteProtocolError("the room tells of an error that there is not")
+        raise errors.RemoteProtocolError("the room reports an error of an unknown class")
     return _CLASSES[kind](text[:MAX_TEXT])
 
 
 def is_memory_error(error: BaseException) -> bool:
-    """Whether a library says that there is no memory left."""
+    """True if a library raised this error because memory ran out."""
     if isinstance(error, MemoryError):
         return True
-    # torch's allocator of ordinary memory says it by a RuntimeError
+    # torch's CPU allocator raises a RuntimeError in this case
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator: " in str(error)[:400]

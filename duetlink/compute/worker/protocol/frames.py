@@ -1,7 +1,7 @@
 """The frames between a kernel and its room: a header in JSON, content, and file descriptors.
 
-Descriptors come beside the bytes, with the first byte of their frame, and the system never hands over those
-of two frames at once (`unix(7)`, SCM_RIGHTS). A frame says how many are its own; any other breaks the
+Descriptors are ancillary data of the first byte of their frame. The system never delivers those of two frames
+with one read (unix(7), SCM_RIGHTS). A frame declares its number of descriptors; any other number violates the
 protocol.
 """
 
@@ -24,7 +24,7 @@ _PREFIX = struct.Struct("!IIB")  # sizes of header and content, number of descri
 
 
 class Frame(NamedTuple):
-    """One frame. Its descriptors belong to whoever gets it."""
+    """One frame. The receiver owns its descriptors and closes them."""
 
     header: dict[str, Any]
     content: bytes
@@ -32,10 +32,10 @@ class Frame(NamedTuple):
 
 
 def head(header: Mapping[str, Any], content_bytes: int = 0, fds: int = 0) -> bytes:
-    """A frame up to its content.
+    """Return the bytes of a frame that precede its content.
 
     Raises:
-        LimitExceeded: it would be over the limits.
+        LimitExceeded: the header, the content or the number of descriptors is over its limit.
     """
     text = json.dumps(header, separators=(",", ":")).encode()
     _check(len(text), content_bytes, fds, MAX_FDS)
@@ -43,7 +43,7 @@ def head(header: Mapping[str, Any], content_bytes: int = 0, fds: int = 0) -> byt
 
 
 class FrameReader:
-    """Cuts a stream into frames, wherever it was cut before. It opens and closes nothing."""
+    """Splits a stream of bytes into frames. It opens and closes no descriptors."""
 
     def __init__(self, max_fds: int = MAX_FDS) -> None:
         self._max_fds = max_fds
@@ -51,11 +51,12 @@ class FrameReader:
         self._fds: deque[int] = deque()
 
     def feed(self, data: bytes, fds: Sequence[int] = ()) -> Iterator[Frame]:
-        """The frames that are complete with `data`; take all of them.
+        """Yield the frames that `data` completes. The caller must consume all of them.
 
         Raises:
-            LimitExceeded: a frame over the limits.
-            RemoteProtocolError: these are no frames. The reader is of no use any more.
+            LimitExceeded: a frame is over the limits.
+            RemoteProtocolError: the bytes or descriptors are no valid frames. The reader must not be used
+            again.
         """
         self._data += data
         self._fds.extend(fds)
@@ -75,12 +76,12 @@ class FrameReader:
         self._check_fds()
 
     def release(self) -> list[int]:
-        """The descriptors that belong to no frame yet: for whoever gives up, to close."""
+        """Return the descriptors that belong to no complete frame; the caller must close them."""
         left, self._fds = list(self._fds), deque()
         return left
 
     def _end(self, start: int) -> int | None:
-        """Where the frame at `start` ends; None: beyond what is there."""
+        """Return the end of the frame that begins at `start`; None if it is not complete."""
         if len(self._data) - start < _PREFIX.size:
             return None
         header_bytes, content_bytes, count = _PREFIX.unpack_from(self._data, start)

@@ -1,15 +1,20 @@
-"""Of how many rows a result is at least made: what a policy with `min_group` asks.
+"""Groups: the smallest number of asset rows behind any number of a result, for policies with `min_group`.
 
-A row of an asset counts as one person. What is made from rows has the smallest group of what it was made
-from; an aggregate has as many as went into each of its items, where that is known: where its source holds
-rows of assets, each once. Otherwise five times the same row would be a group of five. Only what averages has
-a group larger than one: `compute/operations/lists/averages.toml` says what that is, and with which arguments.
+A row of an asset counts as one person. A result has the smallest group of its arguments. An aggregate has as
+many rows as went into each of its items, if that is known, which requires that its source holds rows of
+assets, each at most once; otherwise the same row five times would count as a group of five. Only averages
+have a group larger than one: `compute/operations/lists/averages.toml` lists them, with the arguments that
+they may have.
 
-It says nothing of what is done to single rows before they go into an aggregate, nor of differences between
+The group says nothing about operations on single rows before an aggregate, nor about differences between
 aggregates: see SECURITY.md.
 
-What an object is, its class says, and never what can be read of it: a frame, a series and groups of pandas
-answer to their labels as to attributes, and a peer may give any label.
+The code recognises an object by its class, never by its attributes: a frame, a series or groups of pandas
+offer their labels as attributes, and a peer may choose any label.
+
+Example: `people` has 100 rows, three of them without an age. `people` has the group ROWS, and so has
+`people["age"]`. `people["age"].mean()` has the group 97. `people["age"].max()` has the group 1, since it is
+one person's age.
 """
 
 from __future__ import annotations
@@ -21,28 +26,29 @@ from typing import Any, NamedTuple
 
 from duetlink.compute.operations.allow_lists.allowed import ELEMENTWISE, read_list
 
-EVERYBODY = 1 << 60  # nothing of an asset is in it
-ROWS = 1.5  # single rows of assets, each once; 1: that is not known
+EVERYBODY = 1 << 60  # the result contains nothing of an asset
+ROWS = 1.5  # the result holds single rows of assets, each at most once; 1: that is not known
 Group = int | float
 
 
 class State(NamedTuple):
-    """What a run has to know of a result, to go on from there."""
+    """The groups that a run needs to continue after a frozen value."""
 
-    group: Group
-    most: Group  # no result has a larger one: what was written in place can be seen from anywhere
-    kept: Group  # nor has what holds others, such as a model, which may keep what was written
+    group: Group  # of the frozen value
+    most: Group  # upper bound for every later result, because writes in place may be visible in any of them
+    kept: Group  # upper bound for results of objects that hold others, such as models, which may keep writes
 
 
-# What these make of rows has some of them, none twice
+# These return some of the rows that they are given, none of them twice
 _SOME_ROWS = """.contiguous .convert_dtypes .cpu .detach .double .drop .drop_duplicates .drop_nans .drop_nulls
 .dropna .float .get_column .groupby .half .head .infer_objects .limit .long .numpy .rename .rename_axis
 .reset_index .select_dtypes .sort_index .sort_values .tail .to .to_frame .to_numpy @iloc @loc @values
 numpy.array numpy.asarray numpy.ascontiguousarray torch.as_tensor torch.asarray torch.from_numpy
 duetlink.compute.prep.frames.prepare"""
 _SAME_ROWS = frozenset(_SOME_ROWS.split())
-# Operations that are done item by item, by the last part of their names, all of whose arguments by place are
-# operands. Of any other only the first argument is: the rest says how, as the holidays of numpy.is_busday do.
+# Elementwise operations, by the last part of their names, whose positional arguments are all operands. Of
+# other elementwise operations only the first argument is one; the rest are options, as the holidays of
+# numpy.is_busday.
 _PAIRING_NAMES = """__radd__ __rand__ __rdiv__ __rfloordiv__ __rlshift__ __rmod__ __rmul__ __ror__ __rpow__
 __rrshift__ __rsub__ __rtruediv__ __rxor__ add addcdiv addcmul and_ arctan2 atan2 between bitwise_and
 bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor clamp clip complex copysign div divide eq
@@ -52,13 +58,14 @@ logaddexp2 logical_and logical_or logical_xor lshift lt mask masked_fill maximum
 ne_missing nextafter not_equal or_ polar pow power radd rdiv remainder rfloordiv right_shift rmod rmul rpow
 rshift rsub rtruediv sub subtract true_divide truediv where xlogy xor"""
 PAIRING = frozenset(_PAIRING_NAMES.split())
-_NOT_BY_ROW = frozenset({"numpy.select"})  # an array of conditions is a list of them, one in each row
-_TYPED = frozenset({".astype", ".cast", "numpy.astype"})  # their second argument is a type of items
-# The keywords that these may have. `level`, among others, makes pandas repeat rows.
+_NOT_BY_ROW = frozenset({"numpy.select"})  # each row of its conditions is a whole condition
+_TYPED = frozenset({".astype", ".cast", "numpy.astype"})  # their second argument is an item type
+# The keywords that elementwise operations may have. Others are refused: `level` makes pandas repeat rows.
 _SETTING_NAMES = """alpha atol axis base copy decimals dtype equal_nan errors fill_value inclusive lower max
 min nan neginf other posinf rounding_mode rtol strict upper value"""
 _SETTINGS = frozenset(_SETTING_NAMES.split())
-# What they may be done with. An expression and a function see all rows, and `*` of a matrix is a product.
+# The classes of operands. Not among them: expressions and functions, which see all rows, and numpy.matrix,
+# whose `*` is the matrix product.
 _OPERAND_KINDS = """builtins.NoneType builtins.bool builtins.bytes builtins.complex builtins.float
 builtins.int builtins.str datetime.date datetime.datetime datetime.timedelta numpy.ndarray pandas.DataFrame
 pandas.Series pandas.Timedelta pandas.Timestamp polars.DataFrame polars.Series torch.Parameter torch.Tensor"""
@@ -66,15 +73,15 @@ _OPERANDS = frozenset(_OPERAND_KINDS.split())
 _LABELLED = frozenset({"pandas.DataFrame", "pandas.Series"})
 _PLAIN = frozenset({int, float, bool, complex, str, bytes, type(None), slice})
 _OF_PAIRS = frozenset({".corr", ".cov", "numpy.corrcoef", "numpy.cov"})
-_CHOICES = frozenset({int, bool, str, type(None)})  # what an argument of an average may be
-_MISSING = "fcmM"  # kinds of items of NumPy that have a value for what is missing
+_CHOICES = frozenset({int, bool, str, type(None)})  # classes of the arguments of an average
+_MISSING = "fcmM"  # dtype.kind of the NumPy types that have a value for missing items (NaN, NaT)
 _NUMBERS = "biufcm"
-_COUNTED = f"biuSU{_MISSING}"  # kinds of items of which it is known which are missing
+_COUNTED = f"biuSU{_MISSING}"  # dtype.kind of the types whose missing items can be counted
 
 
 @dataclass(frozen=True, slots=True)
 class _Average:
-    """Which arguments an aggregate may have, so that each row has its share."""
+    """The keywords and the number of further positional arguments that an average may have."""
 
     keywords: frozenset[str]
     by_place: int
@@ -96,7 +103,7 @@ def of_aggregate(
     keywords: Mapping[str, Any],
     result: Any,
 ) -> Group:
-    """Of an aggregate that is made of `private`, rows of assets, and of nothing else of them."""
+    """Return the group of an aggregate. `private` are those of its arguments that have the group ROWS."""
     if len(private) != 1 or not arguments or private[0] is not arguments[0]:
         return 1
     average = _averages().get(operation)
@@ -117,7 +124,10 @@ def of_rows(
     keywords: Mapping[str, Any],
     result: Any,
 ) -> Group:
-    """ROWS or 1: of what is no aggregate, and is made of `private`."""
+    """Return the group, ROWS or 1, of the result of an operation that is no aggregate.
+
+    `private` are those of its arguments that have the group ROWS.
+    """
     if effect == ELEMENTWISE:
         return ROWS if _is_by_item(operation, private, arguments, keywords, result) else 1
     if not private or not arguments or private[0] is not arguments[0]:
@@ -130,8 +140,10 @@ def of_rows(
 
 
 def is_by_row(private: Sequence[Any], operands: Sequence[Any], result: Any) -> bool:
-    """Whether an operation that is done item by item has left each row of `private`, which are among its
-    operands, where it was: nothing was repeated along another axis, and no label moved a row.
+    """Check that an elementwise operation kept each row of `private`, some of its operands, at its position.
+
+    Returns False if shapes differ, so that rows may have been repeated along another axis, or if labels
+    differ, so that pandas may have moved rows.
     """
     shape = _shape(result)
     if shape is None or any(_shape(source) != shape for source in private):
@@ -151,14 +163,14 @@ def _is_by_item(
     keywords: Mapping[str, Any],
     result: Any,
 ) -> bool:
-    """The same of any arguments, of which it is not known yet what they are."""
+    """Apply `is_by_row` to arguments that are not known to be operands; False if some are not accepted."""
     places = len(arguments) if operation.rpartition(".")[2] in PAIRING else 1
     operands, settings = arguments[:places], [*arguments[places:], *keywords.values()]
     if operation in _NOT_BY_ROW or not private or not keywords.keys() <= _SETTINGS:
         return False
     if not all(_is_among(source, operands) for source in private):
         return False
-    if any(_is_among(setting, private) for setting in settings):  # also one that is an operand as well
+    if any(_is_among(setting, private) for setting in settings):  # even if it is an operand as well
         return False
     dtype = arguments[1:2] if operation in _TYPED else [keywords.get("dtype")]
     others = [setting for setting in settings if not _is_among(setting, dtype)]
@@ -206,7 +218,7 @@ def _is_frame(obj: Any) -> bool:
 
 
 def is_data(obj: Any) -> bool:
-    """Whether it is memory that other results may be views of."""
+    """True if other results may be views of this object's memory."""
     kind: Any = type(obj)
     return _is_data_by_kind(kind) or _rows(obj) is not None
 
@@ -217,21 +229,22 @@ def _is_data_by_kind(kind: type) -> bool:
 
 
 def holds_others(obj: Any) -> bool:
-    """Whether others may be part of it, or it of others: a model, or a list of some."""
+    """True if it may contain other objects, or be contained in them, as a model or a list."""
     kind: Any = type(obj)
     return kind not in _PLAIN and not _is_data_by_kind(kind) and _rows(obj) is None
 
 
 def _is_choice(argument: Any) -> bool:
-    """Whether it says how to average. An array, or a number that depends on data, could pick a row out."""
+    """True for a plain option of an average. An array, or a number from data, could single out a row."""
     if type(argument) is tuple:
         return all(type(part) is int for part in argument)
     return type(argument) in _CHOICES
 
 
 def _is_of_numbers(operation: str, source: Any, result: Any) -> bool:
-    """Whether it is one number, or one array or table of them: a tuple might hold single rows, and the sum of
-    texts is all of them, one behind the other.
+    """True if the result is a number, or an array or table of numbers.
+
+    A tuple might contain single rows, and the sum of texts is their concatenation.
     """
     if type(result) in (int, float, bool, complex):
         return True
@@ -240,20 +253,20 @@ def _is_of_numbers(operation: str, source: Any, result: Any) -> bool:
     if not type(result).__module__.startswith("pandas"):
         return True
     if _is_groups(source) and operation != ".sum":
-        return True  # texts are not averaged: if there are any, they are what was grouped by
+        return True  # only group keys can be texts here: texts are not averaged
     dtypes = result.dtypes if _is_frame(result) else [result.dtype]
     return all(dtype.kind in _NUMBERS for dtype in dtypes)
 
 
 def _smallest(operation: str, source: Any, result: Any) -> int:
-    """How many rows each item of an aggregate was made from, at least."""
+    """Return the smallest number of rows that an item of an aggregate was made from."""
     if _is_groups(source):
         return _smallest_group(source)
     if operation == ".value_counts":
         return int(result.min()) if len(result) else 1
     shape = _shape(source)
     if shape is None or 0 in shape or _rows(result) == shape[0]:
-        return 1  # one for each row, as far as can be seen
+        return 1  # it has as many items as there are rows, so each may come from one row
     if operation in _OF_PAIRS:
         return _complete(source, shape[0])
     return _present(source, shape[0])
@@ -264,19 +277,19 @@ def _smallest_group(source: Any) -> int:
     if _is_frame(sizes):  # of as_index=False
         sizes = sizes["size"]
     if not len(sizes) or bool(source.obj.isna().to_numpy().any()):
-        return 1  # how many of a group are there, nobody has counted
+        return 1  # the sizes of the groups count missing items, too
     return int(sizes.min())
 
 
 def _complete(source: Any, rows: int) -> int:
-    """Rows in which nothing is missing: two columns may share no more than these."""
+    """Count the rows without any missing item; a pair of columns has at least these in common."""
     if _has_base(source, "pandas", "DataFrame"):
         return int(source.notna().all(axis=1).sum())
     return rows if _present(source, rows) == rows else 1
 
 
 def _present(source: Any, rows: int) -> int:
-    """Rows that have a value: missing ones are left out of aggregates."""
+    """Count the rows that have a value, in the column with the fewest: aggregates skip missing items."""
     module = type(source).__module__
     if module.startswith(("pandas", "polars")):
         counted = source.count()
@@ -298,7 +311,7 @@ def _present(source: Any, rows: int) -> int:
 
 
 def _chooses(source: Any, key: Any) -> bool:
-    """Whether a key takes columns by name, or rows by a condition or a range, and so none of them twice."""
+    """True if a key takes columns by name, or rows by a condition or slice, which take no row twice."""
     if isinstance(key, tuple) and key:
         # a condition together with a list would take items here and there
         others = (int, str, slice) if _shape(key[0]) is not None else (int, str, slice, list)
@@ -318,7 +331,7 @@ def _chooses_rows(key: Any) -> bool:
 
 
 def _is_part(source: Any, result: Any) -> bool:
-    """Whether it has no more rows than its source, or is no table but a way to one."""
+    """True if the result has no more rows than its source, or is a group-by or indexer object."""
     rows, found = _rows(source), _rows(result)
     if found is None:
         return _is_groups(result) or type(result).__name__ in ("_LocIndexer", "_iLocIndexer")

@@ -1,4 +1,4 @@
-"""What a room may be started to do, by a fixed table: nothing is imported by a name from elsewhere."""
+"""The kinds of rooms, in a fixed table: the class that a room imports is never named by a peer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ Answer = tuple[bytes | memoryview, Sequence[int]]
 
 
 class Outside(NamedTuple):
-    """What a desk lets somebody else do before it answers: to call `work`, once, which raises nothing. It is
-    called from frames in which nothing of the room is.
+    """Untrusted work to do before a command can be answered.
+
+    `child.main` calls `work` once, and then `answer`. No stack frame above `work` refers to the handler or to
+    the socket, so that the function cannot reach them. `work` raises nothing.
     """
 
     work: Callable[[], None]
@@ -20,22 +22,22 @@ class Outside(NamedTuple):
 
 
 class CommandHandler(Protocol):
-    """Does the commands of the kernel, one after the other, from the room's start to its end."""
+    """Carries out the commands of the kernel, one after the other, from the room's start to its end."""
 
     def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer | Outside:
-        """Returns content and descriptors of memory that `memory.place` has made during this call.
+        """Carry out one command. Returns content, and descriptors that `memory.place` made during this call.
 
-        The descriptors that came are closed afterwards; mappings of them stay. `emit(name, content)` tells
-        the kernel of progress; it may be called from any thread, and drops what is too much.
+        The caller closes `fds` afterwards; mappings of them stay valid. `emit(name, content)` sends a
+        progress event. It may be called from any thread, and drops events above the rate limit.
         """
 
 
 class Kind(NamedTuple):
-    """One kind of desk."""
+    """The class that handles the commands of one kind of room."""
 
     module: str
     name: str
-    runs_code: bool  # whether it runs source text that a person has approved
+    runs_code: bool  # it runs source text that the owner has approved
 
 
 HANDLERS: dict[str, Kind] = {
@@ -47,6 +49,6 @@ HANDLERS: dict[str, Kind] = {
 
 
 def make(kind: Kind) -> CommandHandler:
-    """A desk, with all that it imports."""
+    """Import and create the handler of one kind of room."""
     handler: CommandHandler = getattr(importlib.import_module(kind.module), kind.name)()
     return handler

@@ -1,4 +1,4 @@
-"""How well a room is shut in, as it says itself once it is."""
+"""The isolation of a room: the mechanisms in force, as the room reports them after its lockdown."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Words = Annotated[str, msgspec.Meta(max_length=200)]
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """The mechanisms in force against each kind of escape, best first; "none" where there is none."""
+    """The mechanisms in force against each kind of escape, strongest first, or "none"."""
 
     filesystem: Words
     network: Words
     processes: Words
     memory: Words
-    enforced: bool  # the system itself refuses all but memory and computing; else it is Python that does
+    enforced: bool  # True: Linux enforces it (Landlock and seccomp); False: only Python's audit hook does
 
     def to_wire(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_wire(cls, fields: Mapping[str, Any]) -> Isolation:
-        """Raises RemoteProtocolError."""
+        """Read the fields that a room sent. Raises RemoteProtocolError if they are malformed."""
         try:
             return msgspec.convert(fields, cls)
         except ValueError:

@@ -1,4 +1,4 @@
-"""The libraries that a room may be asked to have, and what they need before it is locked down, or after."""
+"""The libraries that a room can import, and the set-up that they need before and after the lockdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-# the modules that are imported from each; others come with them, or on first use
+# the modules to import of each library; they import others themselves, or on first use
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "numpy": ("numpy", "numpy.linalg", "numpy.fft", "numpy.random"),
@@ -25,7 +25,8 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "torch": ("torch",),
         "sklearn": ("sklearn",),
         "statsmodels": ("statsmodels", "statsmodels.api"),
-        # what trains privately within a function: found by name here, since it stands on a higher floor
+        # private training in approved functions. By name, since `learning` is above `compute` and not
+        # imported
         "duetlink": (
             "duetlink.learning.dp.training",
             "dp_accounting.pld",
@@ -38,12 +39,14 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-# what only functions use: steps have no such operations, and need not wait until it is imported
+# only approved functions use these, so that rooms for programs need not wait for their import
 OF_FUNCTIONS = frozenset(("duetlink",))
 
 
 def load(libraries: Iterable[str]) -> list[str]:
-    """Import those that are installed, and numpy; returns which. One that cannot be imported is left out.
+    """Import numpy, and those of the libraries that are installed. Returns the names of the imported ones.
+
+    The traceback of a library that fails to import goes to standard error.
 
     Raises:
         ImportError: numpy cannot be imported.
@@ -67,9 +70,7 @@ def load(libraries: Iterable[str]) -> list[str]:
 
 
 def prepare(loaded: Collection[str], threads: int) -> None:
-    """Let the libraries have their threads, before the process is locked down. Not to be done where rooms are
-    forked from.
-    """
+    """Start the libraries' threads, before the lockdown. Not for a zygote: its forks lose the threads."""
     set_threads(loaded, threads)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -78,19 +79,22 @@ def prepare(loaded: Collection[str], threads: int) -> None:
 
 
 def set_threads(loaded: Collection[str], threads: int) -> None:
-    """How many threads the libraries may use, from now on, in this thread."""
+    """Set the number of threads that the libraries may use for work from the calling thread."""
     if "torch" in loaded:
         sys.modules["torch"].set_num_threads(threads)
     if "pyarrow" in loaded:
         sys.modules["pyarrow"].set_cpu_count(threads)
     if "sklearn" in loaded:
-        with contextlib.suppress(Exception):  # then they are as many as when the libraries were loaded
+        with contextlib.suppress(Exception):  # on failure the number stays as it was at import
             _thread_pools().limit(limits=threads)
     os.environ["POLARS_MAX_THREADS"] = str(threads)
 
 
 def compute(loaded: Collection[str]) -> None:
-    """Enter each kind of parallel region that hangs for ever in a fork of a process that has entered it."""
+    """Run each kind of parallel region that hangs in a fork if its parent process has entered it before.
+
+    A zygote tests with it whether its forks can compute.
+    """
     set_threads(loaded, 2)
     if "torch" in loaded:
         import torch
@@ -112,44 +116,47 @@ def compute(loaded: Collection[str]) -> None:
 
 
 def functions_of(loaded: Collection[str]) -> frozenset[str]:
-    """The shared objects whose functions are looked up by name on first use."""
+    """Return the shared objects whose functions must stay callable by ctypes after the lockdown."""
     return frozenset({sys.modules["opendp._lib"].lib._name} if "opendp" in loaded else ())
 
 
 def settle(loaded: Collection[str], threads: int) -> None:
-    """What is to be known to them in an environment that is empty."""
+    """Set what the libraries would otherwise read from the environment, which is empty after the lockdown."""
     if "polars" in loaded:
         import polars as pl
 
         os.environ["POLARS_MAX_THREADS"] = str(threads)
-        pl.Config.load("{}")  # changes no option; it reads the environment again, which it did when imported
+        pl.Config.load("{}")  # changes no option, but makes polars read the environment again
     if "pandas" in loaded:
         import pandas as pd
 
-        pd.set_option("compute.use_numexpr", False)  # it rounds in its own way where there are many rows
+        pd.set_option("compute.use_numexpr", False)  # numexpr rounds differently if there are many rows
     if "torch" in loaded:
         settle_compiler()
 
 
 def settle_compiler() -> None:
-    """Torch's compiler, which comes along with its optimisers, insists on a directory that exists, or half of
-    it is imported and it can never be.
+    """Set a cache directory that exists for torch's compiler.
+
+    Torch's optimisers import the compiler. Without the directory its import fails half-way and cannot be
+    repeated.
     """
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/"
 
 
 def _start_polars() -> None:
-    """Its threads are made on first use."""
+    """Run a small query: polars starts its threads on first use."""
     import polars as pl
 
     pl.DataFrame({"a": [1, 2]}).lazy().filter(pl.col("a") > 1).collect()
 
 
 def _look_up_for_sklearn() -> None:
-    """It looks up the functions of what others have loaded, to limit their threads, and counts processors.
-    Nothing is computed: no pool of threads is left behind.
+    """Have scikit-learn find the loaded thread pools and count processors, as it does on first use.
+
+    Nothing is computed, so that no pool of threads stays behind.
     """
-    with contextlib.suppress(Exception):  # it may do without
+    with contextlib.suppress(Exception):  # scikit-learn works without these results
         importlib.import_module("sklearn.cluster")
         pools = _thread_pools()
         pools.info()

@@ -1,4 +1,4 @@
-"""What a room may use up."""
+"""The limits of a room: memory, result size, time, threads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ def _half_of_the_cores() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one room, for all its life where nothing else is said. Raises SettingError."""
+    """The limits of one room, for its whole life unless a comment says otherwise.
 
-    memory_bytes: int = 4 * GIB  # beside the libraries and the assets that it is given
-    result_bytes: int = 1 * GIB  # of what one command may give back
-    wall_s: float = 300.0  # of one command
+    Raises SettingError if a value is out of range.
+    """
+
+    memory_bytes: int = 4 * GIB  # in addition to the libraries and the assets that it is given
+    result_bytes: int = 1 * GIB  # for the memory that one command may return
+    wall_s: float = 300.0  # for one command
     cpu_s: float = 4 * 3600.0  # processor time of all its threads
-    threads: int = field(default_factory=_half_of_the_cores)  # of the libraries that compute
+    threads: int = field(default_factory=_half_of_the_cores)  # for the libraries' computations
 
     def __post_init__(self) -> None:
         if self.memory_bytes < _LEAST_MEMORY_BYTES:

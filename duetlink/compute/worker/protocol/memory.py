@@ -1,7 +1,7 @@
-"""Memory that kernel and worker hand to each other: written once, sealed, mapped by whoever reads it.
+"""Shared memory that passes values between kernel and room: written once, sealed, then mapped by the reader.
 
-Once a room is locked down it can make none itself: its kernel does, within its limits, and seals it when
-the room gives it back (`rooms.py`).
+A locked-down room cannot create memory itself. Its kernel creates it, within the limits, and seals it when
+the room returns it (`kernel/result_memory.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAME = "duetlink-worker"
 
 
 def create(size_bytes: int) -> int:
-    """A descriptor of memory of this size for good, still to be written. Raises WorkLimit."""
+    """Create writable memory of a fixed size; return its descriptor. Raises WorkLimit if none is left."""
     fd = -1
     try:
         fd = shared_memory.create(NAME)
@@ -34,19 +34,20 @@ _make: Callable[[int], int] | None = None
 
 
 def made_by(make: Callable[[int], int]) -> None:
-    """From here on this process has its memory from `make(size_bytes)`, which returns a descriptor."""
+    """Have `place` get its memory from `make(size_bytes)`, which returns a descriptor, in this process."""
     global _make
     _make = make
 
 
 def place(pieces: Iterable[memoryview | bytes], size_bytes: int) -> int:
-    """A descriptor of sealed memory that holds the pieces, one after the other; it is the caller's to close.
+    """Write the pieces, one after the other, into sealed memory. Returns a descriptor that the caller must
+    close.
 
-    In a locked down room it is sealed when it is given back.
+    In a locked-down room the memory is not sealed yet; the kernel seals it when it is returned.
 
     Raises:
-        WorkLimit: there is no room for it.
-        ValueError: the pieces have another size.
+        WorkLimit: there is not enough memory.
+        ValueError: the pieces do not have `size_bytes` bytes.
     """
     fd = create(size_bytes) if _make is None else _make(size_bytes)
     try:
@@ -78,14 +79,15 @@ def close_all(fds: Iterable[int]) -> None:
 
 
 def map_sealed(fd: int, size_bytes: int, writable_copy: bool = False) -> memoryview:
-    """What sealed memory holds, not copied. The descriptor stays the caller's, who may close it at once.
+    """Map sealed memory without a copy. The caller keeps the descriptor and may close it at once.
 
     Args:
-        writable_copy: it may be written to; pages are copied by that, and nobody else sees it.
+        writable_copy: make the mapping writable. A write copies the page, and is visible in this mapping
+        only.
 
     Raises:
-        RemoteProtocolError: it is not sealed memory of this size.
-        WorkLimit: there is no room for the mapping.
+        RemoteProtocolError: the descriptor is not sealed memory of this size.
+        WorkLimit: there is no address space or memory for the mapping.
     """
     try:
         sealed = shared_memory.is_sealed(fd, size_bytes)
@@ -95,7 +97,7 @@ def map_sealed(fd: int, size_bytes: int, writable_copy: bool = False) -> memoryv
         raise RemoteProtocolError(f"a descriptor that came is no sealed memory of {size_bytes:,} bytes")
     if size_bytes == 0:
         return memoryview(bytearray() if writable_copy else b"")
-    # private in both cases: before Linux 6.7 sealed memory cannot be mapped shared, not even to be read
+    # private in both cases: before Linux 6.7 sealed memory cannot be mapped shared, even read-only
     protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable_copy else 0)
     try:
         return memoryview(mmap.mmap(fd, size_bytes, flags=mmap.MAP_PRIVATE, prot=protection))
