@@ -68,7 +68,7 @@ class Zygote:
 
     @property
     def is_due(self) -> bool:
-        """True after 2,000 rooms or six hours, when another zygote should replace it."""
+        """True after `most_rooms` rooms or `most_s` seconds, when another zygote should replace it."""
         return self._forked >= self.most_rooms or time.monotonic() - self._began_s >= self.most_s
 
     def stay(self) -> None:

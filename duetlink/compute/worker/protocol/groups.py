@@ -277,7 +277,7 @@ def _smallest_group(source: Any) -> int:
     if _is_frame(sizes):  # of as_index=False
         sizes = sizes["size"]
     if not len(sizes) or bool(source.obj.isna().to_numpy().any()):
-        return 1  # the sizes of the groups count missing items, too
+        return 1  # the sizes include rows with missing items, which an aggregate skips
     return int(sizes.min())
 
 

@@ -1,10 +1,12 @@
-"""The room process: started by a kernel, shut in, and then at its service on one socket until that closes.
+"""The room process: a kernel starts it, it locks itself down, and serves commands on one socket until that
+closes.
 
-It believes what the kernel says, which does not believe it. Commands are done one after the other in the main
-thread. A second thread waits for the kernel's end, since a command may take long.
+The room trusts its kernel; the kernel does not trust the room. Commands run one after the other in the main
+thread. A second thread waits for the end of the kernel, since a command may take long.
 
-Code of a peer's finds its callers by its frame. So what serves the kernel is a generator, which `main` goes
-through: it gives up such code as work and is suspended while that is done, in a frame that has nothing else.
+A function from a peer can inspect the stack frames of its callers. So the code that serves the kernel is a
+generator over which `main` iterates. It yields such a function as work, and is suspended while `main` calls
+it from a frame that holds nothing else.
 """
 
 from __future__ import annotations
@@ -29,21 +31,21 @@ from duetlink.errors import ExtensionFailed
 from duetlink.extensions import shared_extensions
 
 Work = Callable[[], None]
-Ready = tuple[handlers.CommandHandler, Isolation, list[str]]  # and which libraries there are
+Ready = tuple[handlers.CommandHandler, Isolation, list[str]]  # the last: the libraries that are imported
 
 
 def main(fd: int, *, ahead: bool = False) -> None:
-    """Serve the kernel at the other end of this socket. A defect leaves a traceback on standard error.
+    """Serve the kernel at the other end of this socket. A bug here leaves a traceback on standard error.
 
     Args:
-        ahead: import all libraries before the kernel says what this process is for.
+        ahead: import all libraries before the kernel assigns a handler.
     """
     for work in _room(fd, ahead):
         work()
 
 
 def _room(fd: int, ahead: bool) -> Iterator[Work]:
-    faulthandler.enable()  # a crash tells the owner in which function, and nothing of values
+    faulthandler.enable()  # a crash shows the owner the function where it happened, and no values
     lockdown = Lockdown(fd, libraries.LIBRARIES)
     threading.Thread(target=end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
     if ahead:
@@ -58,8 +60,9 @@ def _room(fd: int, ahead: bool) -> Iterator[Work]:
 
 
 def serving(fd: int, ready: Callable[[dict[str, Any]], Ready]) -> Iterator[Work]:
-    """Be a room: `ready` shuts this process in, by what the kernel says of it. Then do what it asks, and give
-    up as work what code of a peer's is to do.
+    """Serve as a room: lock down by `ready`, given the kernel's start message, then carry out commands.
+
+    Yields untrusted functions as work for the caller to run. Ends the process instead of returning.
     """
     console = Console(fd)
     status = 1
@@ -71,7 +74,7 @@ def serving(fd: int, ready: Callable[[dict[str, Any]], Ready]) -> Iterator[Work]
         status = 0
     except BaseException:
         traceback.print_exc()
-    # at once: what private data there is has nobody to be tidied up for
+    # at once, without cleaning up: the private data is gone with the process
     os._exit(status)
 
 
@@ -81,7 +84,7 @@ def _start(console: Console, ready: Callable[[dict[str, Any]], Ready]) -> handle
         handler, isolation, loaded = ready(start)
     except Exception as error:
         traceback.print_exc()
-        # of a package that is installed here, and not of any data
+        # this text concerns an installed package, not data
         words = f": {error}" if isinstance(error, ExtensionFailed) else ""
         console.send({"unready": f"{type(error).__name__}{words}"})
         os._exit(1)
@@ -91,15 +94,16 @@ def _start(console: Console, ready: Callable[[dict[str, Any]], Ready]) -> handle
 
 
 def made_ready(start: dict[str, Any], loaded: list[str], lockdown: Lockdown, used_bytes: int | None) -> Ready:
-    """The desk that is wanted, in a process that can do nothing but compute from here on. `used_bytes` is the
-    memory that it was forked with; None: it was not forked.
+    """Create the handler and complete the lockdown; from here on the process can only compute.
+
+    `used_bytes` is the memory of the process when it was forked; None if it was not forked.
     """
     kind, limits = handlers.HANDLERS[start["handler"]], Limits(**start["limits"])
-    registered()  # value types of other packages, while they can be imported
+    registered()  # loads the value types of other packages while imports are still possible
     handler = handlers.make(kind)
     if used_bytes is not None:
         libraries.set_threads(loaded, limits.threads)
-    loaded = [name for name in loaded if name == "numpy" or name in start["libraries"]]  # what it is given
+    loaded = [name for name in loaded if name == "numpy" or name in start["libraries"]]
     functions = libraries.functions_of(loaded)
     isolation = lockdown.complete(limits, functions, runs_code=kind.runs_code, forked_bytes=used_bytes)
     libraries.settle(loaded, limits.threads)
@@ -126,7 +130,7 @@ def _serving(console: Console, handler: handlers.CommandHandler, frame: Frame) -
 
 
 def end_with_kernel(fd: int) -> None:
-    """Wait until the other end is closed, in whatever way the kernel ended."""
+    """Wait until the kernel's end of the socket closes, for any reason, and end this process."""
     poll = select.poll()
     poll.register(fd, 0)  # POLLHUP is always reported
     poll.poll()

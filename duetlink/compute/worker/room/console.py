@@ -1,4 +1,4 @@
-"""The room's end of the socket: blocking, for the main thread; only `emit` may be called from others."""
+"""The room's end of the socket. It blocks, and belongs to the main thread; other threads may call `emit`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _RESERVE_BYTES = 4 * 1024 * 1024
 
 
 class KernelGone(BaseException):
-    """The other end is closed. No `Exception`: what catches those amid work must not catch this."""
+    """Raised when the kernel's end is closed. A BaseException: `except Exception` must not catch it."""
 
 
 class Console:
-    """Where the kernel's commands come in and replies go out."""
+    """Receives the kernel's commands, and sends replies, errors, events and requests for memory."""
 
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
@@ -34,20 +34,20 @@ class Console:
         self._sending = threading.Lock()
         self._rate = Rate(time.monotonic())
         self._wanted = 0
-        self._reserve: bytearray | None = None  # to have memory for words where a command has taken up all
-        # memory that was asked for in this call: descriptor -> its number, and the inode, since whoever has
-        # the descriptor may have closed it
+        self._reserve: bytearray | None = None  # freed to report an error when a command has used all memory
+        # memory that was requested during this call: descriptor -> its number, and its inode, because the
+        # code that got the descriptor may have closed it and its number may be in use again
         self._rooms: dict[int, tuple[int, int]] = {}
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def detach(self) -> None:
-        """Let go of the socket, which stays open."""
+        """Stop using the socket without closing it."""
         self._socket.detach()
 
     def receive(self) -> Frame:
-        """The next command. Raises KernelGone."""
+        """Wait for the next command. Raises KernelGone."""
         with contextlib.suppress(MemoryError):
             self._reserve = self._reserve or bytearray(_RESERVE_BYTES)
         while not self._frames:
@@ -55,7 +55,7 @@ class Console:
         return self._frames.popleft()
 
     def send(self, header: Mapping[str, Any], content: bytes | memoryview = b"") -> None:
-        """Raises LimitExceeded, KernelGone."""
+        """Send a frame, from any thread. Raises LimitExceeded, KernelGone."""
         view = memoryview(content).cast("B")
         start = head(header, len(view))
         with self._sending:
@@ -66,11 +66,11 @@ class Console:
                 raise KernelGone from None
 
     def want(self, size_bytes: int) -> int:
-        """A descriptor of new memory, which the kernel makes. Raises WorkLimit."""
+        """Ask the kernel for memory and return its descriptor. Raises WorkLimit if the kernel refuses."""
         self._wanted += 1
         self.send({"want": self._wanted, "size_bytes": size_bytes})
         while True:
-            # commands that were sent before it stay where they are
+            # commands that arrived before the kernel's answer stay queued
             for index, frame in enumerate(self._frames):
                 if "room" in frame.header:
                     del self._frames[index]
@@ -81,20 +81,20 @@ class Console:
             self._read()
 
     def reply(self, number: int, content: bytes | memoryview, fds: Sequence[int]) -> None:
-        """Answer a command. Of the memory that was made for it, `fds` goes back; the rest is given up."""
+        """Answer a command. `fds` is the memory with the result; other memory of this call is discarded."""
         rooms = [self._rooms[fd][0] for fd in fds]
         self._give_up_rooms()
         self.send({"reply": number, "rooms": rooms}, content)
 
     def fail(self, number: int, error: BaseException) -> None:
-        """Tell that a command has failed."""
+        """Answer a command with an error."""
         if isinstance(error, MemoryError):
             self._reserve = None
         self._give_up_rooms()
         self.send({"failure": number} | failures.to_wire(error))
 
     def emit(self, name: str, content: bytes) -> None:
-        """Tell of progress. Events that are too many are dropped, and what is too long is cut."""
+        """Send a progress event, from any thread. Events above the rate are dropped, long ones cut."""
         with self._sending:
             admitted = self._rate.admits(time.monotonic())
         if admitted:

@@ -1,8 +1,7 @@
-"""What the room does for a kernel that has received a value it did not ask for: decodes it and uses it.
+"""The handler of rooms that test a received value: they decode it and touch it, to protect the kernel.
 
-A body may have been made so that a library ends the process that reads it, or never returns. Here that
-costs nothing. What comes out of it is thrown away: the kernel decodes the same bytes itself when this has
-gone well.
+A hostile body may make a library crash the process that decodes it, or hang. In a room this does no harm. The
+decoded value is discarded: the kernel decodes the same bytes itself if the test succeeded.
 """
 
 from __future__ import annotations
@@ -18,10 +17,12 @@ from duetlink.errors import RemoteProtocolError
 
 
 class DecodingHandler:
-    """Tries one body after the other."""
+    """Decodes one body after the other."""
 
     def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer:
-        """`decode`: an encoded value of this size, with this room. The reply is empty.
+        """Carry out `decode`: an encoded value of `size_bytes`, with a memory budget of `room_bytes`.
+
+        The reply is empty.
 
         Raises:
             MalformedValue, LimitExceeded, MissingLibrary: as `values.decode`.

@@ -1,11 +1,12 @@
-"""The random numbers of one program: they follow from its seeds and from a salt, step by step.
+"""The random numbers of one program, determined step by step by the program's seeds and a salt.
 
-Theory. A result is made by a run of its own, of the steps that it needs; so two results of one training are
-made by two runs. They fit together only if a step draws the same numbers in both, whatever other steps each
-of them has. So a step that draws is seeded by what the program says of it, and by nothing that happened in
-the run. What no list knows to draw goes on from there, or from the salt with which a run begins.
+Theory. Each result is computed by a run of its own, with only the steps that it needs. Two results of one
+training therefore come from two runs, and fit together only if a step draws the same numbers in both,
+whatever other steps each run has. So a step that draws random numbers is seeded from the program alone, and
+not from the state of the run. Operations that the lists do not know to draw continue from the last seed, or
+from the salt with which a run begins.
 
-Noise that is to protect somebody must come from the system: it is drawn after `__exit__`, never within.
+Noise for privacy must come from the system: it is drawn after `__exit__`, never within.
 """
 
 from __future__ import annotations
@@ -22,23 +23,25 @@ from duetlink.compute.operations.steps.body import StepSeeds
 
 _ENTROPY = "numpy.random.bit_generator"
 _SEED_BYTES = 4  # NumPy takes 32 bits
-_STATE_BYTES = 64  # of the system's, for a generator that takes so many
+_STATE_BYTES = 64  # of system entropy, for generators with a large state
 
 
 class Draws:
-    """Within a `with`, the generators that a process shares follow from a salt, and entropy that NumPy asks
-    the system for does, too. Afterwards all of it is the system's again. Not for use in several threads.
+    """A context manager that makes random numbers repeatable. Not for use in several threads.
+
+    Inside, the global generators of random, NumPy, torch and Polars, and the entropy for NumPy's unseeded
+    generators, are determined by the salt. On exit all of them are seeded by the system.
     """
 
     def __init__(self, salt: str) -> None:
         self._salt = salt
         self._stream = b""
-        self._asked = 0  # how often entropy was, since the last seed
+        self._asked = 0  # the number of requests for entropy since the last seed
         self._system: Callable[[int], int] | None = None
 
     def __enter__(self) -> Self:
         if "numpy" in sys.modules:
-            # what an unseeded generator begins with: `default_rng()`, also where a library calls it
+            # the source of seeds for `default_rng()` without a seed, also inside libraries
             entropy: Any = importlib.import_module(_ENTROPY)
             self._system = entropy.randbits
             entropy.randbits = self._randbits
@@ -53,7 +56,7 @@ class Draws:
         seed_by_system()
 
     def seed(self, draw: StepSeeds) -> None:
-        """Let a step draw what it is to draw."""
+        """Seed the generators for one step that draws."""
         begin = f"salt {self._salt}" if draw.seed is None else f"seed {draw.seed}"
         self._seed(f"{begin} {draw.number}")
 
@@ -70,9 +73,9 @@ class Draws:
 
 
 def seed_by_system() -> None:
-    """Let the generators that a process shares go on with numbers that nobody can foretell.
+    """Seed the global generators with system entropy.
 
-    A fork has the generators of its process as they were, so all forks would draw the same.
+    Necessary in a fork, because all forks inherit the same state and would draw the same numbers.
     """
     random.seed(os.urandom(_STATE_BYTES))
     loaded: dict[str, Any] = sys.modules
@@ -86,7 +89,7 @@ def seed_by_system() -> None:
 
 
 def _set_all(number: int) -> None:
-    """Seed the generators that a process shares, of the libraries that are loaded."""
+    """Seed the global generators of the libraries that are loaded."""
     random.seed(number)
     loaded: dict[str, Any] = sys.modules
     if "numpy" in loaded:

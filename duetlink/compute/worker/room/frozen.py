@@ -1,8 +1,8 @@
-"""Values in the form in which later rooms get them, in place of the steps that made them.
+"""Frozen values: results in shared memory that later rooms load in place of the steps that made them.
 
-Bytes that travel say what a value is, and not how it lies in memory: its order there, in how many pieces,
-and what looks at it. Sums depend on that in their last bits. So only what comes back from its bytes as it
-was, in each of these, is frozen; all else is made again by whoever needs it.
+The encoding of a value does not record its memory layout: the order of axes, the number of chunks, other
+views of the memory. The last bits of sums depend on the layout. So a value is frozen only if decoding its
+bytes gives the same layout again; other values are recomputed by each program that needs them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def freeze(obj: Any, max_bytes: int) -> tuple[int, int] | None:
-    """A descriptor of memory that holds it, the caller's to close, and its size; None: it is larger, or would
-    not come back as it is.
+    """Encode an object into memory. Returns a descriptor, which the caller must close, and its size in bytes.
+
+    Returns None if the object needs more than `max_bytes`, or would not have the same layout when decoded.
     """
     if _look_of(obj) is None:
         return None
@@ -36,14 +37,15 @@ def freeze(obj: Any, max_bytes: int) -> tuple[int, int] | None:
         os.close(fd)
     except (KeyboardInterrupt, SystemExit, KernelGone):
         raise
-    except BaseException:  # a panic of a library in Rust is no Exception
-        pass  # it is made again where it is needed, and whoever asks for it is told why it cannot travel
+    except BaseException:  # a panic in a Rust library is not an Exception
+        pass  # a program that asks for this value itself gets the error then
     return None
 
 
 def is_as_shared(obj: Any, body: memoryview) -> bool:
-    """Whether an object is still what it was when it was decoded from this body. Copies the body: what is
-    decoded from memory that cannot be written to differs by that.
+    """True if an object still equals the value that was decoded from this body.
+
+    The body is copied, because objects that are decoded from read-only memory differ in their flags.
     """
     try:
         then = values.encode(values.decode(memoryview(bytearray(body)), gradients=False))
@@ -51,7 +53,7 @@ def is_as_shared(obj: Any, body: memoryview) -> bool:
         return all(map(_is_equal, now.segments, then.segments)) and now.size_bytes == then.size_bytes
     except (KeyboardInterrupt, SystemExit, KernelGone):
         raise
-    except BaseException:  # it may have become anything
+    except BaseException:  # steps may have changed the object in any way
         return False
 
 
@@ -64,14 +66,15 @@ def _is_equal(one: memoryview, other: memoryview) -> bool:
 
 
 def _comes_back(obj: Any, fd: int, size_bytes: int) -> bool:
-    # sealed only when it is handed over; a private mapping does not stand in the way of that
+    # the kernel seals this memory later; a private mapping does not prevent that
     memory = mmap.mmap(fd, size_bytes, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     return lies_alike(obj, values.decode(memoryview(memory), gradients=False))
 
 
 def lies_alike(one: Any, other: Any) -> bool:
-    """Whether two values that are equal also lie in memory in the same way, as far as results depend on it,
-    and share it with nothing.
+    """True if two equal values also have the same memory layout, as far as results depend on it.
+
+    False for values that may share memory or carry gradients, and for types whose layout is unknown.
     """
     look = _look_of(one)
     if look is None or type(one) is not type(other):
@@ -80,7 +83,7 @@ def lies_alike(one: Any, other: Any) -> bool:
     return looks is not None and looks == look(other)
 
 
-Look = Callable[[Any], Any]  # how an object lies in memory, as far as results depend on it; None: unknown
+Look = Callable[[Any], Any]  # returns a comparable description of an object's layout; None: unknown
 
 
 def _look_of(obj: Any) -> Look | None:
@@ -105,7 +108,7 @@ def _array(array: Any) -> Any:
 
 
 def _steps(shape: Sequence[int], strides: Sequence[int]) -> Any:
-    """Strides, but of dimensions along which there are no steps."""
+    """Return the shape, and the strides of axes longer than 1; other strides have no effect."""
     return tuple(shape), tuple(
         stride for count, stride in zip(shape, strides, strict=True) if count > 1 and 0 not in shape
     )
@@ -136,7 +139,7 @@ def _index(index: Any) -> Any:
 
 
 def _column(column: Any) -> Any:
-    """Of what holds a column of pandas: an array, or an object of its own around some."""
+    """Describe a pandas column, which is a NumPy array or an extension array around some; None: unknown."""
     if type(column).__module__ == "numpy":
         return _array(column)
     parts = [getattr(column, name, None) for name in ("_data", "_mask", "_ndarray")]

@@ -1,12 +1,16 @@
-"""One run of one program, from its first step to its target: a table of objects, and step after step.
+"""The interpreter: runs one program, step after step, and keeps the results in a table by step number.
 
-Theory. A step that only makes something and fails leaves a fault in place of its result; whoever uses it has
-the same fault. A step that writes and fails ends the run: what it should have changed is not what the program
-says that it is, and neither is anything that shares memory with it. It is passed over only where what it was
-to change was itself never made, which a backward step never is: it changes gradients of all that its loss was
-made of. So no value is ever made of an object that is half-way, and which objects a
-fault stands for follows from the steps alone. Where a limit is reached the run ends as well: how much memory
-there is, is no property of the program.
+Theory. If a step that only computes a result fails, a `Fault` takes the place of the result, and every step
+that uses it gets the same fault. If a step that writes fails, the run ends: the object that it should have
+changed is no longer what the program says, and neither is anything that shares memory with it. Such a step is
+skipped only if the object to change is itself a fault. A backward step is never skipped, because it changes
+the gradients of everything that its loss was computed from. So no result is ever computed from a half-changed
+object, and the steps alone determine which results are faults. The run also ends when a limit is reached,
+because the available memory is no property of the program.
+
+Example: `a = x / y; b = a + 1; c = x * 2`, where the division fails. Then `a` and `b` are faults that name
+the first step, and the target `c` is computed nevertheless. A step `a += 1` would be skipped: it changes a
+fault. A step `x += a` would end the run without a result, since `x` should have changed.
 """
 
 from __future__ import annotations
@@ -58,52 +62,53 @@ Assets = Mapping[tuple[str, int], memoryview]
 
 
 class Unmade(Exception):
-    """There is no result."""
+    """Raised when a result does not exist; carries the fault that is the reason."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
 
 
 class Interpreter:
-    """Runs a program once. Its steps may write to the memory of `assets`, which is to be its own."""
+    """Runs a program once. Its steps may write to the memory of `assets`, so no other object may use it."""
 
     def __init__(
         self, allowed: Allowed, assets: Assets, body: Body, draws: Draws, *, goes_on: bool = False
     ) -> None:
-        """With `goes_on`, a longer program may follow, so no result is let go of."""
+        """Prepare a run. `goes_on`: keep all results, because a longer program may follow by `lengthen`."""
         self._allowed = allowed
         self._goes_on = goes_on
         self._assets = assets
         self._body = body
         self._draws = draws
-        self._objects: dict[int, Any] = {}  # by the number of their steps; of those that are still needed
-        # of results, see groups.py; what is not there may be one row's
+        self._objects: dict[int, Any] = {}  # by step number; only results that later steps still need
+        # by step number, see groups.py; a result without an entry has the group 1
         self._groups: dict[int, groups.Group] = {}
-        # see `State`
+        # the bounds that `State` describes
         self._most: groups.Group = EVERYBODY
         self._kept: groups.Group = EVERYBODY
-        self._shared: dict[int, tuple[str, int]] = {}  # assets by their numbers, which nothing may change
-        self._records = True  # whether torch records gradients
+        # by step number: the assets that steps opened, which no step may change
+        self._shared: dict[int, tuple[str, int]] = {}
+        self._records = True  # torch records gradients
         self._settings: Settings = ()
-        self._setting = contextlib.ExitStack()  # in which they hold
+        self._setting = contextlib.ExitStack()  # undoes `_settings` when it is closed
         self._ending, self._ends = _last_uses(body)
-        self._released = 0  # of `_ending`
-        self._done_up_to = 0  # the number of the last step that was done
-        self._thawed = 0  # the number of the step in whose place a frozen value is
-        self._has_failed = False  # whether any step did
+        self._released = 0  # the number of results of `_ending` that were released
+        self._done_up_to = 0  # the number of the last step that was run
+        self._thawed = 0  # the number of the step whose result is a frozen value; 0: none
+        self._has_failed = False  # a step has failed
 
     def run(self, progress: Progress) -> tuple[Any, groups.Group]:
-        """The target, and its smallest group.
+        """Run all remaining steps. Returns the target and its group.
 
         Raises:
-            Unmade: it could not be made.
+            Unmade: the target could not be computed.
         """
         self.go_on(progress, len(self._body.steps))
         target = self._body.target
         return self._result(target), min(self._groups.get(target, 1), self._most)
 
     def go_on(self, progress: Progress, until: int) -> None:
-        """Do the steps that are next, up to the one of this number. Raises Unmade."""
+        """Run the next steps, up to and including number `until`. Raises Unmade if the run ends early."""
         objects, groups_, ends, ending = self._objects, self._groups, self._ends, self._ending
         operate = operators(self._allowed, objects, groups_)
         released, count = self._released, len(ending)
@@ -129,26 +134,33 @@ class Interpreter:
             self._released, self._done_up_to = released, until
 
     def _set(self, settings: Settings) -> None:
-        """Work with these from now on. Torch keeps what it has converted until another step has others."""
+        """Apply library settings from now on. They stay in force over steps with equal settings.
+
+        Torch keeps the tensors that autocast has converted while the settings stay in force.
+        """
         self._setting.close()
         self._settings = settings
         if settings:
             self._setting.enter_context(under(settings))
 
     def lengthen(self, body: Body) -> None:
-        """Have a program that begins with all steps of the one that was run, as whoever sends it has made
-        sure. Raises RemoteProtocolError: this run cannot go on.
+        """Continue with a longer program. The caller has checked that it begins with all the steps already
+        run.
+
+        Raises RemoteProtocolError if this run cannot be continued.
         """
         if not self._goes_on or self._has_failed or len(body.steps) < self._done_up_to:
             raise RemoteProtocolError("this run cannot go on with another program")
         self._body = body
         self._ending, self._ends = _last_uses(body)
 
-    # -- a part of it that was run before --------------------------------------------------------------------
+    # -- frozen values ---------------------------------------------------------------------------------------
 
     def so_far(self) -> tuple[Any, State] | None:
-        """What the last step that was done has made, for a later run that begins with it; None: a step has
-        failed, or that one was to make nothing.
+        """Return the result of the last step that was run, and its state, for a later run that begins with
+        it.
+
+        Returns None if a step has failed, or the last step has no result.
         """
         number = self._done_up_to
         found = self._objects.get(number)
@@ -157,7 +169,7 @@ class Interpreter:
         return found, State(self._groups.get(number, 1), self._most, self._kept)
 
     def opened(self) -> list[tuple[tuple[str, int], Any]]:
-        """The assets that later steps may use, by name and revision, as they are by now."""
+        """Return name, revision and present object of the assets that later steps may use."""
         return [
             (asset, self._objects[number])
             for number, asset in self._shared.items()
@@ -165,8 +177,10 @@ class Interpreter:
         ]
 
     def begin_with(self, number: int, frozen: Any, state: State) -> None:
-        """Take what a run of exactly the steps up to `number` has made, in place of them. Assets and values
-        that later steps use are opened all the same.
+        """Use a frozen value in place of the steps up to `number`, which were run in exactly this form
+        before.
+
+        Of those steps, the ones that open an asset or a value that later steps use are still run.
         """
         self._thawed = number
         self._objects[number] = frozen
@@ -175,7 +189,7 @@ class Interpreter:
     # -- one step --------------------------------------------------------------------------------------------
 
     def _do(self, number: int, raw: Any) -> None:
-        """Make its result, or let a fault stand in place of that. Raises Unmade: the run ends here."""
+        """Run a step, and store its result or a fault. Raises Unmade if the run must end here."""
         try:
             step = wire.step_of(raw)
         except RemoteProtocolError as error:
@@ -189,7 +203,7 @@ class Interpreter:
                 raise
         except (KeyboardInterrupt, SystemExit, KernelGone):
             raise
-        except BaseException as error:  # a panic of a library in Rust is no Exception
+        except BaseException as error:  # a panic in a Rust library is not an Exception
             fault = _fault_of(error, number, step)
             if _is_writing(step) or fault.code == faults.NOT_MADE:
                 raise Unmade(fault) from None
@@ -241,7 +255,10 @@ class Interpreter:
     def _call(
         self, step: BodyStep, arguments: list[Any], keywords: dict[str, Any], group: groups.Group
     ) -> tuple[str, Any]:
-        """Its effect, and what it has made of arguments of which the smallest group is given."""
+        """Check that the step is allowed for its arguments, and run it. Returns its effect and its result.
+
+        `group` is the smallest group of the arguments.
+        """
         operation = step.operation
         if operation[0] not in ".@":
             function = self._allowed.function(operation)
@@ -250,7 +267,7 @@ class Interpreter:
             done = self._done(step, function.call, function.effect, arguments, keywords, group)
             return function.effect, done
         if not arguments:
-            raise RemoteProtocolError(f"{operation} is done to nothing")
+            raise RemoteProtocolError(f"{operation} has no argument")
         target = arguments[0]
         if operation[0] == ".":
             name = operation[1:]
@@ -286,7 +303,7 @@ class Interpreter:
         keywords: dict[str, Any],
         group: groups.Group,
     ) -> Any:
-        """What comes of a call that the lists allow, if the arguments are allowed as well."""
+        """Check the arguments of an allowed call, make the call, and return its result; see separation.py."""
         operation = step.operation
         check(operation, arguments, keywords)
         if effect in (IN_PLACE, BACKWARD):
@@ -313,11 +330,11 @@ class Interpreter:
         arguments: list[Any],
         keywords: dict[str, Any],
     ) -> Any:
-        """What a call makes. It can write to no array but to those that the lists say it writes to."""
+        """Make a call while all arrays are read-only, except those that the lists say it writes to."""
         if effect == BACKWARD:
             return finished(call(*arguments, **keywords))
         places = self._changed_places(step) if effect == IN_PLACE else ()
-        if len(arguments) <= max(places, default=-1):  # they are among the others
+        if len(arguments) <= max(places, default=-1):  # a changed argument was given by keyword
             return finished(call(*arguments, **keywords))
         changed = [arguments[place] for place in places]
         given = (*arguments, *keywords.values())
@@ -335,7 +352,7 @@ class Interpreter:
             return result
         finally:
             read_only.unlock(locked)
-        # compiled code that only reads may insist on what can be written to
+        # compiled code may require writable arrays even if it only reads them: run it again on copies
         if step.settings != self._settings:
             self._set(step.settings)
         if step.draw is not None:
@@ -348,7 +365,7 @@ class Interpreter:
         return finished(call(*map(copied, arguments), **named))
 
     def _changed_places(self, step: BodyStep) -> Sequence[int]:
-        """Of the arguments that a step which is there to write does write to, by the lists."""
+        """Return the positions of the arguments that a writing step changes, by the lists."""
         if step.operation[0] in ".@":
             return (0,)
         return self._allowed.function(step.operation).changes or (0,)
@@ -356,36 +373,36 @@ class Interpreter:
     def _value(self, step: BodyStep) -> memoryview:
         index = step.arguments[0] if len(step.arguments) == 1 else None
         if type(index) is not int or not 0 <= index < len(self._body.values):
-            raise RemoteProtocolError("a value is opened that the program does not have")
+            raise RemoteProtocolError("a step opens a value that the program does not have")
         return self._body.values[index]
 
     def _open(self, number: int, step: BodyStep) -> None:
         name, revision = step.arguments if len(step.arguments) == 2 else (None, None)
         if type(name) is not str or type(revision) is not int:
-            raise RemoteProtocolError("an asset is opened without its name and revision")
+            raise RemoteProtocolError("a step opens an asset without its name and revision")
         try:
             body = self._assets[name, revision]
         except KeyError:
-            raise AssetNotFound(f"{name!r}, revision {revision}, is not there to be worked on") from None
-        self._objects[number] = values.decode(body, gradients=False)  # slices rely on it
+            raise AssetNotFound(f"{name!r}, revision {revision}, was not given to this room") from None
+        self._objects[number] = values.decode(body, gradients=False)  # slices assume that assets have none
         self._groups[number] = groups.ROWS
         self._shared[number] = name, revision
 
     def _check_own(self, step: BodyStep, changes: Sequence[int] = (0,)) -> None:
-        """Refuse to change an asset. A view of one may be changed, of this run's own copy of it."""
+        """Refuse a step that changes an asset. A view may be changed: it is of this run's own copy."""
         changed = [step.arguments[place] for place in changes if place < len(step.arguments)]
         if len(changed) < len(changes):
             changed += step.keywords.values()
         for target in changed:
             if type(target) is list and target and target[0] in self._shared:
-                raise OperationRefused("what is shared cannot be changed; work on a copy, such as x.copy()")
+                raise OperationRefused("a shared object cannot be changed; work on a copy, such as x.copy()")
         if not step.arguments:
-            raise OperationRefused("what it changes is to be given first, and not by name")
+            raise OperationRefused("give the object that it changes as the first argument, not by keyword")
         if step.operation.endswith("seed") and any(type(argument) is list for argument in step.arguments):
-            raise OperationRefused("a seed is a number, and no result")
+            raise OperationRefused("a seed must be a number, not the result of a step")
 
     def _changed(self, step: BodyStep, arguments: Sequence[Any], group: groups.Group) -> None:
-        """What is changed may be seen through other results."""
+        """Lower the groups after a write: the written data may be visible through other results."""
         target = step.arguments[0]
         group = 1 if group == groups.ROWS else group
         if groups.is_data(arguments[0]) or step.operation == ".backward":
@@ -421,8 +438,11 @@ class Interpreter:
         return found
 
     def _changes_what_is_unmade(self, step: BodyStep) -> bool:
-        """Whether what a writing step was to change was never made, and nothing else would have seen it: what
-        is fresh shares no memory with what came before, and a model of statsmodels only reads its data.
+        """True if all objects that a writing step changes are faults, and no other object would show the
+        change.
+
+        The latter holds for results that share no memory with earlier ones, and for models of statsmodels,
+        which only read their data.
         """
         if kind_by_name(step.operation, worst_effect) >= BACK:
             return False
@@ -436,22 +456,23 @@ class Interpreter:
         )
 
     def _changes_itself(self, number: int) -> bool:
-        """Whether what a step makes can be changed without its arguments. By its name, as slices are made."""
+        """True if changing a step's result leaves its arguments unchanged, judged by name, as in slices."""
         operation = wire.step_of(self._body.steps[number - 1]).operation
         return operation.startswith("statsmodels.") or kind_by_name(operation, worst_effect) == FRESH
 
 
-# -- what follows from the steps alone -----------------------------------------------------------------------
+# -- facts that follow from the steps alone ------------------------------------------------------------------
 
 
 def _is_writing(step: BodyStep) -> bool:
-    """Whether it is there for what it changes. By its name, as slices are made."""
+    """True for a step whose purpose is a change, judged by name, as in slices."""
     return kind_by_name(step.operation, worst_effect) >= CHANGES_FIRST or writes(step.keywords)
 
 
 def _last_uses(body: Body) -> tuple[list[int], array[int]]:
-    """The numbers of results in the order in which they are needed last, and by number the step that is the
-    last to need each. The target is not among them.
+    """Return the results in the order of their last use, without the target, and the last use of each result.
+
+    The second array is indexed by result number, and holds the number of the last step that uses the result.
     """
     count = len(body.steps)
     ends = array("q", range(count + 1))
@@ -466,7 +487,7 @@ def _last_uses(body: Body) -> tuple[list[int], array[int]]:
 
 
 def _uses(raw: Any) -> Iterator[int]:
-    """The results that a step names, also one that is none."""
+    """Yield the results that an encoded step refers to. The step may be malformed."""
     if type(raw) is list:
         for part in raw[1:3]:
             if type(part) is list or type(part) is dict:
@@ -474,7 +495,7 @@ def _uses(raw: Any) -> Iterator[int]:
 
 
 def _numbers(arguments: Iterable[Any]) -> Iterator[int]:
-    """The results that arguments name, as deep as those are."""
+    """Yield the results that encoded arguments refer to, at any depth."""
     open_: list[Any] = list(arguments)
     while open_:
         part = open_.pop()
@@ -487,7 +508,7 @@ def _numbers(arguments: Iterable[Any]) -> Iterator[int]:
 
 # -- failures ------------------------------------------------------------------------------------------------
 
-# what an error of ours says of a step; any other refuses it
+# the fault codes of our own errors; the code of all others is REFUSED
 _CODES = (
     (AssetNotFound, faults.NOT_SHARED),
     (RemoteProtocolError, faults.MALFORMED),
@@ -498,7 +519,7 @@ _CODES = (
 
 def _fault_of(error: BaseException, number: int, step: BodyStep) -> Fault:
     where = f"step {number} ({step.operation})"
-    if isinstance(error, PrepError):  # as a library's ValueError, of the data
+    if isinstance(error, PrepError):  # counts as a library's ValueError about the data
         return _told(number, faults.RAISED, f"{where}: {error}", faults.error_of(error))
     if isinstance(error, DuetError):
         code = next((code for kind, code in _CODES if isinstance(error, kind)), faults.REFUSED)

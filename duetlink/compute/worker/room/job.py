@@ -1,4 +1,4 @@
-"""What the room does with a function whose text a person, or a policy of that person's, has approved."""
+"""The handler of rooms that run a function whose source text the owner, or a policy, has approved."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ _MOST_KINDS = 20
 
 
 class JobHandler:
-    """Runs one function: its inputs come first, then its text and its call."""
+    """Runs one function. The kernel sends its inputs first, then its source text and the call."""
 
     def __init__(self) -> None:
         self._inputs: dict[int, Any] = {}
 
     def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer | Outside:
-        """`input`: an encoded value of this number. `run`: the reply tells what was made, beside its memory,
-        or what failed. Raises RemoteProtocolError, MissingLibrary, …
+        """Carry out `input` (an encoded value with a number) or `run` (source text and call).
+
+        The answer to `run` is read by `answers.read_outcome`: a value, or a description of the failure.
+        Raises RemoteProtocolError for other commands, and the errors of `values.decode`.
         """
         asked = json.loads(content)
         if command == "input":
@@ -76,11 +78,14 @@ class JobHandler:
 
 
 class _Job:
-    """One call of a function, and what came of it: all that the function finds in the frames above it."""
+    """One call of a function, and its outcome. The function can reach this object through the stack frames.
+
+    So it holds nothing but the source text, the call, the inputs and the outcome.
+    """
 
     def __init__(self, name: str, source: str, call: bytes, inputs: dict[int, Any]) -> None:
         self.encoded: Encoded | None = None
-        self.failed: dict[str, Any] = {}  # if there is nothing encoded
+        self.failed: dict[str, Any] = {}  # the failure, if `encoded` is None
         self._name = name
         self._source = source
         self._call = call
@@ -89,21 +94,21 @@ class _Job:
         self._first_line = 1
 
     def __call__(self) -> None:
-        """Call it, and encode its result or show its error, which may run code of the function's, too."""
+        """Call the function, and encode its result or describe its error, which may run its code, too."""
         try:
             self.encoded = values.encode(self._made(), plain_nan=True)
-        except BaseException as error:  # SystemExit as well: the room tells why
+        except BaseException as error:  # SystemExit as well: it is reported like other errors
             self.failed = self.failure(error)
 
     def _made(self) -> Any:
-        # so that a traceback shows the lines
+        # so that tracebacks show the source lines
         linecache.cache[self._file] = (
             len(self._source),
             None,
             self._source.splitlines(keepends=True),
             self._file,
         )
-        # a module: what defines classes looks itself up in there
+        # a real module in sys.modules: dataclasses and others look up a class's module there
         module = sys.modules[MODULE] = types.ModuleType(MODULE)
         exec(compile(self._source, self._file, "exec", dont_inherit=True), module.__dict__)
         function = module.__dict__.get(self._name)
@@ -117,7 +122,7 @@ class _Job:
         )
 
     def failure(self, error: BaseException) -> dict[str, Any]:
-        """For the kernel, which tells the peer as much of it as the owner allows."""
+        """Describe an error for the kernel, which passes on to the peer as much as the owner allows."""
         return {
             "kinds": [kind.__name__[:100] for kind in type(error).__mro__[:_MOST_KINDS]],
             "message": _text(error),
@@ -126,7 +131,7 @@ class _Job:
         }
 
     def _line(self, error: BaseException) -> int:
-        """Of the function, its `def` being line 1, where it failed; 0: not in there."""
+        """Return the line of the function where it failed, its `def` being line 1; 0 if it is elsewhere."""
         line, trace = 0, error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self._file:
@@ -139,11 +144,11 @@ class _Job:
             told = traceback.TracebackException.from_exception(error, limit=-500)
             self._keep_own(told, 0)
             return "".join(told.format())
-        except Exception as another:  # of its own __str__, say
+        except Exception as another:  # its own __str__ may raise
             return f"{type(error).__name__}, which cannot be shown ({type(another).__name__})"
 
     def _keep_own(self, told: traceback.TracebackException, depth: int) -> None:
-        """Of all its frames, leave those that are the function's; the same for what it came from."""
+        """Remove the frames that are not the function's, here and in the exceptions that caused this one."""
         told.stack[:] = [frame for frame in told.stack if frame.filename == self._file]
         for cause in (told.__cause__, told.__context__):
             if cause is not None and depth < _MOST_KINDS:
@@ -151,13 +156,13 @@ class _Job:
 
 
 def check_claim(claim: Claim, counted: meter.Meter) -> None:
-    """Raises BudgetExceeded for a function whose private computations have cost more than it claims.
+    """Raise BudgetExceeded for a function whose private computations cost more than it claims.
 
-    It finds mistakes. Whether anything else that the function returns tells of rows is what a person reads
-    its text for.
+    This check finds mistakes. It does not check that the rest of the return value reveals nothing about rows:
+    the owner reads the source text for that.
     """
     if not counted.is_used:
-        raise BudgetExceeded("it claims to train privately, and has made no DpSgd: nothing of it leaves")
+        raise BudgetExceeded("it claims to train privately, but has made no DpSgd: nothing of it leaves")
     cost = counted.epsilon(claim.delta)
     if not cost <= claim.epsilon:
         raise BudgetExceeded(

@@ -1,7 +1,7 @@
-"""What the room of the mates does: it runs each program on three mates of every mock that it names.
+"""The handler of rooms that run a program on mates: three variants of every mock that the program names.
 
-It works with mocks, on the side of whoever records the program, so that nothing in it is private. It is a
-room for its limits, and for its end: what a library does with values that it was not made for can take long.
+It runs on the side that records the program, with mocks only, so nothing in it is private. It is a room
+because of the limits, and because it can be ended: a library may take long with unusual values.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from duetlink.compute.worker.room.progress import Progress
 from duetlink.data import values
 from duetlink.errors import DuetError, RemoteProtocolError
 
-_FEW_ITEMS = 50  # of a value whose items count as constants of the program; what is larger is data
+_FEW_ITEMS = 50  # the items of smaller values count as constants of the program; larger values count as data
 
 Key = tuple[str, int]  # name and revision
 
 
 class _Made(NamedTuple):
-    """The mates of one mock that were made last, encoded."""
+    """The encoded mates of one mock, for the constants that they were last made with."""
 
     constants: tuple[Constant, ...]
     bodies: dict[str, bytes]  # by kind
 
 
 class MatesHandler:
-    """Commands of the kernel: mocks first, then one program after the other."""
+    """Takes mocks first, then runs one program after the other on their mates."""
 
     def __init__(self) -> None:
         self._allowed = installed()
@@ -48,7 +48,10 @@ class MatesHandler:
         self._made: dict[Key, _Made] = {}
 
     def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer:
-        """`mock`: the memory of one. `ask`: what `answers` says. Raises RemoteProtocolError, …"""
+        """Carry out `mock` (an encoded mock) or `ask` (a program, answered by `answers`).
+
+        Raises RemoteProtocolError for other commands.
+        """
         asked = json.loads(content)
         (fd,) = fds
         body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
@@ -61,13 +64,11 @@ class MatesHandler:
         raise RemoteProtocolError(f"the room of the mates knows no command {command!r}")
 
     def take(self, key: Key, mock: memoryview) -> None:
-        """A mock, encoded."""
+        """Keep an encoded mock for the programs to come."""
         self._mocks[key] = mock
 
     def answers(self, body: wire.Body, emit: Emit = lambda name, content: None) -> list[Any]:
-        """What a program makes of each kind of mates: a list of pairs, one for each of KINDS, of a fault, or
-        None, and a value.
-        """
+        """Run a program on each kind of mates. Returns a fault or None, and a value, for each of KINDS."""
         constants, opened = tuple(constants_of(body)), _opened(body)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -77,7 +78,7 @@ class MatesHandler:
             ]
 
     def _run(self, body: wire.Body, kind: str, emit: Emit, mates: dict[Key, bytes]) -> list[Any]:
-        assets = {key: memoryview(bytearray(mate)) for key, mate in mates.items()}  # it may write to them
+        assets = {key: memoryview(bytearray(mate)) for key, mate in mates.items()}  # copies: steps may write
         try:
             with Draws(kind) as draws, Progress(emit) as progress:
                 made, _ = Interpreter(self._allowed, assets, body, draws).run(progress)
@@ -101,13 +102,13 @@ class MatesHandler:
 
 
 def _opened(body: wire.Body) -> list[Key]:
-    """The objects that a program names."""
+    """Return name and revision of each asset that a program opens."""
     steps = (wire.step_of(raw) for raw in body.steps)
     return [(step.arguments[0], step.arguments[1]) for step in steps if step.operation == ASSET]
 
 
 def constants_of(body: wire.Body) -> list[Constant]:
-    """The numbers and texts that a program has, by first use, in its steps and in small values."""
+    """Return the numbers and texts in a program's steps and small values, in the order of first use."""
     found: dict[Constant, None] = {}
 
     def look(argument: Any) -> None:
@@ -136,7 +137,7 @@ def constants_of(body: wire.Body) -> list[Constant]:
 
 
 def _without_marks(argument: Any) -> Any:
-    """An argument of a step, without the marks that say what its lists are, and without results."""
+    """Return an argument of a step without the tags of its encoding and without references to results."""
     if type(argument) is not list:
         return argument
     if type(argument[0]) is int or argument[0] in ("c", "f"):

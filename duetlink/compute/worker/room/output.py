@@ -1,6 +1,7 @@
-"""What a function prints, as lines for its owner: gathered, since the kernel takes up few events a second.
+"""The printed output of a function, sent to its owner as lines, several in one event because of the rate
+limit.
 
-The function has an `Output` as its `sys.stdout`, and nothing leads from there to whoever tells the kernel.
+The function's `sys.stdout` is an `Output`, which holds no reference to the socket or to `emit`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ Emit = Callable[[str, bytes], None]
 
 @contextlib.contextmanager
 def printed(emit: Emit) -> Iterator[None]:
-    """Within a `with`, what is printed leaves a moment later by events `log`, with lines, and what
-    `duetlink.progress` is told by events `progress`, with a number as JSON.
+    """During the block, send printed lines as events `log`, and `duetlink.progress` as events `progress`.
+
+    A thread sends them every 0.2 s. The content of `progress` is a number as JSON.
     """
     output, ended = Output(), threading.Event()
-    # emptied by the thread at once, so that nothing that can be found by its frame holds `emit`
+    # the thread empties this list at once, so that no object that a frame leads to holds `emit`
     begun = [_telling(output, emit)]
     ticking = threading.Thread(target=_tick, args=(begun, ended), name="output", daemon=True)
     try:
@@ -62,10 +64,10 @@ def _tell(output: Output, emit: Emit) -> None:
 
 
 class Output(io.TextIOBase):
-    """Takes the place of standard output and error."""
+    """A replacement for standard output and error that collects lines."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # whoever is interrupted while it writes may write
+        self._lock = threading.RLock()  # reentrant: a signal handler that interrupts a write may print
         self._lines: list[str] = []
         self._open = ""
         self._left = MOST_CHARACTERS
@@ -84,28 +86,28 @@ class Output(io.TextIOBase):
         return len(text)
 
     def end_line(self) -> None:
-        """What is printed next begins a line."""
+        """End the current line, if it has any text."""
         with self._lock:
             if self._open:
                 self._take(self._open)
                 self._open = ""
 
     def told(self, fraction: float, text: str) -> None:
-        """Take what `duetlink.progress` is given."""
+        """Record a call of `duetlink.progress`."""
         with self._lock:
             self._fraction = fraction
             if text:
                 self._take(text)
 
     def _take(self, line: str) -> None:
-        line = line.rpartition("\r")[2]  # bars of progress overwrite themselves
+        line = line.rpartition("\r")[2]  # progress bars overwrite their own line
         if self._left <= 0:
             return
         self._left -= len(line) + 1
-        self._lines.append(line[:_PIECE] if self._left > 0 else "… what it prints from here on is not kept")
+        self._lines.append(line[:_PIECE] if self._left > 0 else "… later output is not kept")
 
     def taken(self) -> Iterator[tuple[str, bytes]]:
-        """The events for what has come since the last time."""
+        """Yield name and content of the events for all output since the last call."""
         with self._lock:
             lines, self._lines = self._lines, []
             fraction, self._fraction = self._fraction, None

@@ -1,6 +1,4 @@
-"""What a room does: it runs one program, or the steps of one private statistic, on the assets that it was
-given.
-"""
+"""The handler of rooms that run one program, or compute one private statistic, on assets."""
 
 from __future__ import annotations
 
@@ -39,15 +37,17 @@ from duetlink.errors import (
 
 
 class ProgramHandler:
-    """Commands of the owner's kernel. It has no objects before a program is run, and runs one: at once, or
-    first up to a step whose result is frozen for later rooms, and then to the end. Where the kernel says so,
-    it goes on with a longer program, which begins with all that was run.
+    """Runs one program: either at once, or up to a step whose result is frozen, and then to the end.
+
+    Commands: `asset` and `frozen` give it memory; `begin` runs and freezes the first steps; `run` returns the
+    result; `release` returns a private statistic of it. With the field `goes_on`, the room can later run a
+    longer program that begins with all the steps of this one.
     """
 
     def __init__(self, allowed: Allowed | None = None) -> None:
         self._allowed = allowed if allowed is not None else installed()
         self._assets: dict[tuple[str, int], memoryview] = {}
-        self._as_shared: dict[tuple[str, int], memoryview] = {}  # of some, and not to be written to
+        self._as_shared: dict[tuple[str, int], memoryview] = {}  # read-only originals, of assets used twice
         self._frozen: tuple[int, memoryview, State] | None = None
         self._begun: _Run | None = None
         self._handlers: dict[str, Callable[..., Answer]] = {
@@ -59,7 +59,7 @@ class ProgramHandler:
         }
 
     def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer:
-        """Do one command of the owner's kernel. Raises RemoteProtocolError, OperationFailed, …"""
+        """Carry out one command. Raises RemoteProtocolError, OperationFailed and other DuetErrors."""
         try:
             handler = self._handlers[command]
         except KeyError:
@@ -69,7 +69,7 @@ class ProgramHandler:
             return handler(json.loads(content), fds, emit)
 
     def _take_asset(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
-        """The memory of an asset, for the program to come."""
+        """Keep the memory of an asset for the program to come."""
         (fd,) = fds
         body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
         self._assets[asked["name"], asked["revision"]] = body
@@ -78,19 +78,19 @@ class ProgramHandler:
         return b"", ()
 
     def _take_frozen(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
-        """What an earlier room has made by the first steps of the program to come."""
+        """Keep the frozen value that an earlier room made by the first steps of the program to come."""
         (fd,) = fds
         body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
         self._frozen = asked["steps"], body, State(*asked["state"])
         return b"", ()
 
     def _begin(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
-        """Do the first steps of a program and no others, and freeze what the last of them makes."""
+        """Run the first steps of a program, and freeze the result of the last of them."""
         run = self._opened(asked, fds, emit)
         return run.freeze(asked["steps"], asked["max_bytes"], asked["least_s"], self._as_shared)
 
     def _run(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
-        """The target of a program as bytes in memory, with what a person wants to know of it."""
+        """Run a program, and answer with its encoded target or a fault."""
         try:
             obj, group = self._target(asked, fds, emit)
         except Unmade as unmade:
@@ -106,14 +106,14 @@ class ProgramHandler:
             raise
         except (LimitExceeded, WorkLimit):
             pass
-        except BaseException as error:  # of a library that is asked what it holds
+        except BaseException as error:  # encoding calls the object's library, which may raise anything
             if not is_memory_error(error):
                 words = faults.in_one_line(f"a {type(obj).__name__} cannot travel: {faults.text_of(error)}")
                 return answers.not_given(Fault(0, faults.CANNOT_TRAVEL, words=words))
         return answers.not_given(Fault(0, faults.NOT_MADE, words="the result is larger than it may be"))
 
     def _release(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
-        """A private statistic of a program's target. It is paid for already."""
+        """Answer with a private statistic of a program's target. The ledger is charged already."""
         statistic = Statistic.from_json(asked["statistic"].encode())
         bounds = tuple(asked["bounds"]) if asked["bounds"] is not None else None
         planned = plan(statistic, bounds, max_contributions=asked["rows_per_person"])
@@ -121,15 +121,17 @@ class ProgramHandler:
             column, _ = self._target(asked, fds, emit)
         except (KeyboardInterrupt, SystemExit, KernelGone):
             raise
-        except BaseException:  # which would tell of the data
+        except BaseException:  # its type and text would reveal something about the data
             raise OperationFailed(FAILED) from None
-        # here the seeds of the program are behind us: noise is the system's
+        # the run has ended, so its seeds no longer apply: the noise comes from the system's entropy
         released = planned.release(column)
         return answers.result(values.encode(dataclasses.asdict(released), plain_nan=True), EVERYBODY)
 
     def _target(self, asked: Any, fds: Sequence[int], emit: Emit) -> tuple[Any, Group]:
-        """What the program makes, and its smallest group: the one that was begun, the one that came, or the
-        one that came and goes on from there. Raises Unmade, RemoteProtocolError.
+        """Run a program to its end; return its target and group. Raises Unmade, RemoteProtocolError.
+
+        The program is the one that was begun, or the one in `fds`, or the one in `fds` as a continuation of
+        the one that was run.
         """
         if self._begun is not None and asked.get("goes_on") and fds:
             self._begun.lengthen(_body(asked, fds))
@@ -138,7 +140,7 @@ class ProgramHandler:
 
     def _opened(self, asked: Any, fds: Sequence[int], emit: Emit) -> _Run:
         if self._begun is not None:
-            raise RemoteProtocolError("a room runs one program, and this one has")
+            raise RemoteProtocolError("a room runs one program, and this room has run one already")
         self._begun = _Run(self._allowed, self._assets, _body(asked, fds), asked, emit)
         if self._frozen is not None:
             self._begun.begin_with(*self._frozen)
@@ -151,7 +153,7 @@ def _body(asked: Any, fds: Sequence[int]) -> wire.Body:
 
 
 class _Run:
-    """The one of a room."""
+    """The run of a room's program."""
 
     def __init__(self, allowed: Allowed, assets: Assets, body: wire.Body, asked: Any, emit: Emit) -> None:
         self._goes_on = bool(asked.get("goes_on"))
@@ -162,15 +164,18 @@ class _Run:
         self._unmade: Unmade | None = None
 
     def lengthen(self, body: wire.Body) -> None:
-        """Have a program that begins with all steps of the one that was run."""
+        """Continue with a longer program, which begins with all steps of the one that was run."""
         self._interpreter.lengthen(body)
 
     def begin_with(self, steps: int, body: memoryview, state: State) -> None:
         self._interpreter.begin_with(steps, values.decode(body, gradients=False), state)
 
     def freeze(self, steps: int, max_bytes: int, least_s: float, as_shared: Assets) -> Answer:
-        """Do the first steps. Of the assets `as_shared`, which the other steps open as well, none may have
-        changed by them: a run that begins with what is frozen would open it anew.
+        """Run the first steps, and answer with the frozen result of the last of them, or with nothing.
+
+        `as_shared` holds the original bytes of the assets that the remaining steps open too. If the first
+        steps
+        have changed one of those, nothing is frozen: a later run would open the original again.
         """
         began_s = time.monotonic()
         try:
@@ -197,5 +202,5 @@ class _Run:
 
 @functools.cache
 def installed() -> Allowed:
-    """The real lists: a process from which rooms are forked has read them already."""
+    """Return the allow-lists of the installed libraries. A zygote has read them before it forks rooms."""
     return Allowed.installed()

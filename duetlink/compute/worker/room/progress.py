@@ -1,4 +1,4 @@
-"""At which step a program is, for its owner: told a few times a second, also amid a step that takes long."""
+"""Progress of a program for its owner: a thread reports the current step, also during a long step."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ TICK_S = 0.2
 
 
 class Progress:
-    """Within a `with`, tells of `at` by events "progress", each a number as JSON; of no program that is done
-    within a tick.
+    """A context manager that sends `at` as an event "progress" every 0.2 s if it has changed.
+
+    The content is the number as JSON. A program that ends within 0.2 s sends no event.
     """
 
     def __init__(self, emit: Emit) -> None:
-        self.at = 0  # the step, from 1 on; written by the thread that does it
+        self.at = 0  # the number of the current step, from 1; written by the thread that runs the steps
         self._emit = emit
         self._told = 0
         self._ended = threading.Event()

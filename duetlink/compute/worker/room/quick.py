@@ -1,4 +1,4 @@
-"""The short way for steps that are operators between two results or numbers: the most frequent kind."""
+"""A fast path for the most frequent steps: operators between two results or numbers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from duetlink.compute.worker.protocol.groups import EVERYBODY
 def operators(
     allowed: Allowed, objects: dict[int, Any], groups_: dict[int, groups.Group]
 ) -> Callable[[int, Any], bool]:
-    """A function that does such a step, the one of a number, in a quarter of the time that another takes. It
-    returns False where it is another, or fails: then nothing has been done.
+    """Return a function that runs such a step in a quarter of the usual time, given its number and encoding.
+
+    The function returns False, and has changed nothing, if the step is of another kind or fails.
     """
     calls = _calls(allowed)
 
@@ -24,7 +25,7 @@ def operators(
             operation, (one, other) = raw
             call = calls[operation]
             group: groups.Group = EVERYBODY
-            private: tuple[Any, ...] = ()  # more than one must not be repeated either
+            private: tuple[Any, ...] = ()  # the operands with the smallest group: one, or both
             if type(one) is list:
                 (reference,) = one
                 if type(reference) is not int:  # 1.0 and True would be found as 1
@@ -45,7 +46,7 @@ def operators(
             if not (_KINDS[type(one)] and _KINDS[type(other)]):
                 return False
             result = call(one, other)
-        except Exception:  # done once more, the long way, which tells why
+        except Exception:  # the general path runs the step again and reports the error
             return False
         objects[number] = result
         if group != 1 and (group != groups.ROWS or groups.is_by_row(private, (one, other), result)):
@@ -65,7 +66,7 @@ def _calls(allowed: Allowed) -> dict[str, Callable[..., Any]]:
 
 
 class _QuickKinds(dict[type, bool]):
-    """Whether operators on such objects need no look at them: numbers, arrays, tensors, columns, frames."""
+    """A cache by class: True for numbers, arrays, tensors, series and frames, which need no more checks."""
 
     def __missing__(self, kind: type) -> bool:
         name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"

@@ -1,10 +1,10 @@
-"""While a step runs that is there to read, no array that it is given can be written to.
+"""Write protection: NumPy arrays are read-only while a step runs that should not write to them.
 
-Theory. The lists say which operations write, and may be wrong: `scipy.signal.sweep_poly` changes the angles
-that it is given. What an object is would then depend on steps that do not say that they change it. NumPy
-keeps a flag for that in each array, which compiled code asks for as well. Whoever is refused by it gets
-copies, which are thrown away. Tensors and frames have no such flag: a run has them for itself, and nothing is
-frozen for another run where one of them has changed (`frozen.py`).
+Theory. The allow-lists say which operations write, and may be wrong: `scipy.signal.sweep_poly` changes the
+angles that it is given. An object would then depend on steps that are not recorded as changing it. Each NumPy
+array has a `writeable` flag, which compiled code respects as well. A step that fails because of the flag runs
+again with copies, which are discarded. Tensors and frames have no such flag. They belong to one run, and if
+one of them has changed, nothing of it is frozen for another run (`frozen.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from duetlink.compute.worker.room.separation import is_array, parts
 
 
 def lock(given: Iterable[Any]) -> list[Any]:
-    """Make all arrays of what is given read-only, also those in containers: these, for `unlock`."""
+    """Make all arrays among the arguments and in their containers read-only. Returns these arrays."""
     locked = [
         array for array in parts(given) if is_array(array) and array.flags.writeable and _is_ours(array)
     ]
@@ -28,13 +28,13 @@ def lock(given: Iterable[Any]) -> list[Any]:
 
 
 def unlock(locked: Sequence[Any]) -> None:
-    """Make them writable again."""
+    """Make the arrays that `lock` returned writable again."""
     for array in locked:
         array.setflags(write=True)
 
 
 def unlock_views(result: Any, unlocked: Sequence[Any]) -> None:
-    """Let be written to what a step has made as views of arrays that were read-only for that step."""
+    """Make a step's results writable if they are views of arrays that were read-only during the step."""
     roots: set[int] = set()
     for array in parts((result,)) if unlocked else ():
         if is_array(array) and not array.flags.writeable and _is_whole(array):
@@ -45,18 +45,18 @@ def unlock_views(result: Any, unlocked: Sequence[Any]) -> None:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether it says that something was to be written into what is read-only."""
+    """True if NumPy raised this error at an attempt to write to a read-only array."""
     return isinstance(error, ValueError) and "read-only" in str(error)
 
 
 def _is_ours(array: Any) -> bool:
-    """Whether it can be made writable again."""
+    """True if NumPy will let the array become writable again, which depends on the owner of its memory."""
     root = _root(array)
     return is_array(root) or isinstance(root, memoryview | mmap.mmap | bytearray)
 
 
 def _root(array: Any) -> Any:
-    """What holds its memory."""
+    """Return the object that owns the array's memory."""
     kind = type(array)
     while type(array) is kind and array.base is not None:
         array = array.base
@@ -64,5 +64,5 @@ def _root(array: Any) -> Any:
 
 
 def _is_whole(array: Any) -> bool:
-    """Whether no item stands for several, as what is broadcast does: NumPy makes that read-only itself."""
+    """True unless items share memory, as in broadcast arrays, which NumPy itself makes read-only."""
     return all(stride or count < 2 for stride, count in zip(array.strides, array.shape, strict=True))

@@ -1,12 +1,12 @@
-"""Memory that results share with nobody who writes, where the lists say so.
+"""Separation of memory: results that the lists call new share no memory with the arguments.
 
-Theory. The lists say that most operations make something new. There are two ways for that to be wrong. Some
-give back what they got, for some arguments: `frame.clip()`, `numpy.sum(model)`. And Pandas copies only when
-something is written through an object of its own, and Polars never writes: so a new frame may look at the
-very memory of an array that it was made from, which others write into. No step would tell, and a result
-would have a past that its code does not show. Both are prevented here: what should be new is looked at, and
-at the border between frames and arrays the arrays are copied. So are those of which compiled code says how a
-tree is walked: it does not look at them again.
+Theory. The allow-lists say that most operations return new objects. This can be wrong in two ways. Some
+operations return their argument for some inputs: `frame.clip()`, `numpy.sum(model)`. And pandas copies only
+when something is written through a pandas object, and Polars never writes, so that a new frame may use the
+memory of an array that later steps write into. A result would then depend on steps that its code does not
+show. Both are prevented here: a result that should be new is checked, and arrays are copied whenever they
+pass between a table library and another one. The arrays of a fitted tree of scikit-learn are copied as well,
+because its compiled code follows them without checks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONTAINERS = (list, tuple, dict, set)
 
 
 def maker_of(operation: str, arguments: Sequence[Any]) -> str:
-    """The library whose code does it, where that matters: one of TABLES or another; empty: none."""
+    """Return the library that runs the operation: one of TABLES, another known one, or an empty text."""
     library = operation.partition(".")[0]
     if library in TABLES or library in _OTHERS:
         return library
@@ -36,7 +36,7 @@ def maker_of(operation: str, arguments: Sequence[Any]) -> str:
 
 
 def own(argument: Any, maker: str) -> Any:
-    """An argument with copies in place of arrays, if `maker` is one of TABLES."""
+    """Return an argument with its arrays replaced by copies if `maker` is one of TABLES; else unchanged."""
     if maker not in TABLES:
         return argument
     kind, library = type(argument), _library(argument)
@@ -46,15 +46,16 @@ def own(argument: Any, maker: str) -> Any:
         return {own(key, maker): own(part, maker) for key, part in argument.items()}
     if _is_tensor(argument):
         return argument.clone()
-    # Polars takes all that Pandas has as it is. A bare column is written to by whom it pleases, and that of a
-    # series becomes one of an index as it is
+    # Polars uses the memory of pandas objects without a copy. An extension array of pandas is copied for
+    # other makers too: a bare one is written to directly, and an index takes over that of a series
     taken = library == "pandas" and (maker == "polars" or not _is_plain(argument))
     return argument.copy() if is_array(argument) or (taken and hasattr(argument, "copy")) else argument
 
 
 def gradients(arguments: list[Any], keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments of a backward step, with copies of the gradients that it is given: torch may keep them as
-    those of a tensor, and add to them later.
+    """Return the arguments of a backward step with copies of the given gradients.
+
+    Torch may keep a given gradient as that of a tensor, and add to it later.
     """
     copied = [argument.clone() if _is_tensor(argument) else argument for argument in arguments[1:]]
     named = {name: given.clone() if _is_tensor(given) else given for name, given in keywords.items()}
@@ -62,11 +63,12 @@ def gradients(arguments: list[Any], keywords: dict[str, Any]) -> tuple[list[Any]
 
 
 def apart(result: Any, maker: str, given: Sequence[Any], *, fresh: bool = False) -> Any:
-    """What an operation has made of what it was given. If it is to be `fresh`, it shares no memory with that;
-    else it shares none across the border.
+    """Return the result of an operation, or a copy that shares no memory with the arguments `given`.
+
+    With `fresh`, no memory may be shared at all; otherwise none between a table library and another one.
 
     Raises:
-        OperationRefused: it should be fresh, and is not.
+        OperationRefused: a fresh result was required, and the object that was returned cannot be copied.
     """
     all_ = list(parts(given))
     across = maker in TABLES or any(_library(part) in TABLES or _is_compiled(part) for part in all_)
@@ -86,12 +88,12 @@ def _separated(result: Any, maker: str, parts: Sequence[Any], fresh: bool, acros
         return result.copy(deep=True) if fresh or maker in _OTHERS else result
     holds = isinstance(result, _CONTAINERS) or library in _MODELS
     if fresh and holds and any(result is part for part in parts):
-        raise OperationRefused(f"it makes nothing new of a {kind.__name__}")
+        raise OperationRefused(f"it returns the {kind.__name__} that it was given, and makes nothing new")
     return result
 
 
 def parts(values: Iterable[Any]) -> Iterator[Any]:
-    """What is in containers, which are a few deep, and they themselves."""
+    """Yield the values, and recursively the contents of lists, tuples, sets and dicts among them."""
     for value in values:
         yield value
         if type(value) in (list, tuple, set):
@@ -112,7 +114,7 @@ def _shares_tensor(result: Any, parts: Sequence[Any]) -> bool:
 
 
 def _is_compiled(obj: Any) -> bool:
-    """Whether compiled code trusts the arrays that this object shows of itself."""
+    """True for the tree class of scikit-learn, whose compiled code trusts the arrays that it exposes."""
     kind: Any = type(obj)
     return bool(kind.__module__ == "sklearn.tree._tree")
 
@@ -128,12 +130,12 @@ def _library_of(kind: type) -> str:
 
 
 def is_array(obj: Any) -> bool:
-    """Whether it is exactly an array of NumPy's."""
+    """True for exactly numpy.ndarray, not for subclasses."""
     return type(obj).__module__ == "numpy" and type(obj).__name__ == "ndarray"
 
 
 def _is_plain(obj: Any) -> bool:
-    """Whether its columns are arrays of NumPy, or it has none."""
+    """True if all its columns are NumPy arrays, or it has no columns."""
     if any(base.__name__ == "ExtensionArray" for base in type(obj).__mro__):
         return False
     kinds = getattr(obj, "dtypes", ()) if _has_base(type(obj), "DataFrame") else [getattr(obj, "dtype", None)]

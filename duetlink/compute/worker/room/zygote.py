@@ -1,9 +1,8 @@
-"""The process that rooms are forked from: all libraries are imported, nothing has been computed, and neither
-data nor programs get here.
+"""The zygote: a process that imports all libraries, gets neither data nor programs, and forks rooms.
 
-A fork has one thread. What a library computes on threads of its own leaves a pool behind that waits, in a
-fork, for threads that are not there: so nothing here may enter a parallel region or do a query of Polars. To
-import, to look functions up and to compute with one thread is harmless.
+A fork has one thread. A library that has computed with several threads keeps a thread pool, and in a fork it
+waits for ever for threads that do not exist. So nothing here may enter a parallel region or run a Polars
+query. Importing, looking up functions, and computing with one thread are safe.
 """
 
 from __future__ import annotations
@@ -34,12 +33,13 @@ from duetlink.data import values
 from duetlink.extensions import shared_extensions
 
 _STATUS_BYTES = 100
-_TRIAL_S = 20.0  # it takes half a second
+_TRIAL_S = 20.0  # the time limit; it takes half a second
 
 
 def main(fd: int) -> None:
-    """Fork rooms for the kernel at the other end of this socket, until that closes. In a room it does what
-    `child.main` does.
+    """Fork rooms for the kernel at the other end of this socket, until that closes.
+
+    In each fork it continues as a room, like `child.main`.
     """
     for work in _forking(fd):
         work()
@@ -53,14 +53,14 @@ def _forking(fd: int) -> Iterator[child.Work]:
     try:
         start = console.receive().header["start"]
         loaded = libraries.load(start["libraries"])
-        trial = _Trial(loaded)  # it computes while this process imports on
+        trial = _Trial(loaded)  # its fork computes while this process continues with imports
         _import_more(loaded)
         _fill_caches()
         if not trial.is_passed():
             console.send({"unready": "a fork of it cannot compute"})
             os._exit(1)
         gc.collect()
-        gc.freeze()  # no collection of garbage writes to these pages in a room
+        gc.freeze()  # garbage collection in rooms does not write to the pages of these objects
         huge_pages.join()
         told = {"libraries": loaded, "extensions": shared_extensions()}
         console.send({"ready": lockdown.half_done().to_wire() | told})
@@ -75,7 +75,7 @@ def _forking(fd: int) -> Iterator[child.Work]:
 
 
 class _Trial:
-    """Whether a fork of this process can compute with two threads, or hangs, or fails."""
+    """A test fork that computes with two threads, to find out whether forks work, hang, or fail."""
 
     def __init__(self, loaded: list[str]) -> None:
         zygote = os.getpid()
@@ -110,7 +110,7 @@ def _import_more(loaded: list[str]) -> None:
         importlib.import_module("pandas").set_option("compute.use_numexpr", False)
     if "torch" in loaded:
         libraries.settle_compiler()
-        with contextlib.suppress(Exception):  # then the first optimiser of a room imports its 800 modules
+        with contextlib.suppress(Exception):  # on failure, the first optimiser in a room imports 800 modules
             importlib.import_module("torch._dynamo")
 
 
@@ -125,20 +125,20 @@ _REHEARSED = b"""[
 
 
 def _fill_caches() -> None:
-    """Run a small program of one thread, which looks up what the first of a room would look up."""
+    """Run a small single-threaded program, which fills the caches that the first program of a room needs."""
     pieces, _ = body.write(15, _REHEARSED)
     allowed = program.installed()
-    with contextlib.suppress(Unmade), Draws("") as draws:  # Pandas may not be there
+    with contextlib.suppress(Unmade), Draws("") as draws:  # pandas may not be installed
         whole = body.read(memoryview(b"".join(pieces)))
         made, _ = Interpreter(allowed, {}, whole, draws).run(Progress(lambda name, content: None))
         values.decode(memoryview(bytearray(b"".join(values.encode(made).segments))))
     for kind in allowed.classes:
-        with contextlib.suppress(Exception):  # of a library that is installed in part
+        with contextlib.suppress(Exception):  # the library may be installed only partly
             allowed.method(kind, "mean")
 
 
 class _Forking:
-    """The loop of the zygote."""
+    """The main loop of the zygote: forks a room at each command, and reports the ends of rooms."""
 
     def __init__(self, console: Console, lockdown: Lockdown, loaded: list[str], fd: int) -> None:
         self._console = console
@@ -146,10 +146,10 @@ class _Forking:
         self._loaded = loaded
         self._fd = fd
         self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._watched: dict[int, int] = {}  # by the process of a room: where its end is told
+        self._watched: dict[int, int] = {}  # process number of a room -> the pipe for its exit status
 
     def forked(self) -> Iterator[child.Work]:
-        """What is to be done in a room; it returns in rooms only. Raises KernelGone."""
+        """Fork rooms for ever. Returns in a fork only, with the work of that room. Raises KernelGone."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         poll = select.poll()
@@ -176,7 +176,7 @@ class _Forking:
                 os.close(told)
 
     def _fork(self) -> Iterator[child.Work] | None:
-        """None: this is the zygote, and no room."""
+        """Fork one room. Returns its work in the fork, and None in the zygote."""
         frame = self._console.receive()
         sock, errors, told = frame.fds
         used_bytes = self._lockdown.used_bytes()
@@ -197,7 +197,7 @@ class _Forking:
         return None
 
     def _forget(self, told: int) -> None:
-        """In a room: nothing of the zygote's own stays open."""
+        """Close the zygote's descriptors in a fork, and reset its signal handlers."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._console.detach()
@@ -207,7 +207,7 @@ class _Forking:
 
 def _end_with_zygote(zygote: int) -> None:
     libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != zygote:  # it has ended before that
+    if os.getppid() != zygote:  # the zygote ended before prctl took effect
         os._exit(1)
 
 

@@ -1,7 +1,7 @@
-"""Python's audit events (PEP 578): a second fence inside the interpreter, and the only one but on Linux.
+"""The audit hook (PEP 578): a second barrier inside the interpreter, and the only one outside Linux.
 
-The hook refuses by an exception what opens, starts, removes or sends something, with words that say which. It
-does not stop code that is free to do anything inside the interpreter: that is what Landlock and seccomp do.
+The hook raises an exception when Python code opens, starts, removes or sends something, and names the event.
+It does not stop code that controls the interpreter itself: Landlock and seccomp do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from duetlink.errors import OperationRefused
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
-# before the first dot of an event's name
+# the part of an event's name before the first dot
 _REFUSED_FAMILIES = frozenset(
     (
         "_winapi",
@@ -50,7 +50,7 @@ _REFUSED_FAMILIES = frozenset(
 _REFUSED = frozenset(
     ("sys.addaudithook", "builtins.breakpoint", "builtins.input", "setopencodehook", "pickle.find_class")
 )
-# what comes with calls by ctypes
+# events that accompany calls by ctypes
 _CTYPES_VALUES = frozenset(
     (
         "ctypes.addressof",
@@ -62,31 +62,31 @@ _CTYPES_VALUES = frozenset(
         "ctypes.PyObj_FromPtr",
     )
 )
-# harmless ones of those families
+# harmless events of the refused families
 _ALLOWED = frozenset(
     (
         "ctypes.get_errno",
         "ctypes.set_errno",
-        "fcntl.fcntl",  # what could do harm there, seccomp refuses; memory's seals are asked for by it
-        "os.putenv",  # of its own environment
+        "fcntl.fcntl",  # reads the seals of memory; seccomp refuses its harmful commands
+        "os.putenv",  # changes only the process's own environment
         "os.unsetenv",
     )
 )
 
 
 def refuse(readable: Iterable[str], functions_of: frozenset[str], *, runs_code: bool) -> None:
-    """Refuse from here on, for good.
+    """Install the hook, which cannot be removed. Refused events raise OperationRefused.
 
     Args:
         readable: directories and files that may be read.
         functions_of: shared objects whose functions may be looked up and called by ctypes.
-        runs_code: code other than the libraries' may be run.
+        runs_code: code that does not come from the libraries may be executed.
     """
     roots = tuple(path.rstrip(os.sep) for path in readable)
     exact, below = frozenset(roots), tuple(root + os.sep for root in roots)
 
     def is_readable(path: object) -> bool:
-        if isinstance(path, int):  # a descriptor that it has
+        if isinstance(path, int):  # a descriptor that the process has already
             return True
         try:
             real = os.path.realpath(os.fsdecode(path))  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def refuse(readable: Iterable[str], functions_of: frozenset[str], *, runs_code: 
         return code.co_filename.startswith(("<frozen ", *below)) or _importing()
 
     def maps(event: str, arguments: tuple[Any, ...]) -> None:
-        if arguments[0] == -1:  # memory that no limit counts
+        if arguments[0] == -1:  # anonymous shared memory, which RLIMIT_DATA does not count
             raise _refusal(event)
 
     def calls(event: str, arguments: tuple[Any, ...]) -> None:
@@ -148,7 +148,7 @@ def refuse(readable: Iterable[str], functions_of: frozenset[str], *, runs_code: 
 
 
 def _importing() -> bool:
-    """Whether a library is being imported, whose classes may be made by `exec`."""
+    """True while a library is being imported, which may create its classes by `exec`."""
     frame = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":

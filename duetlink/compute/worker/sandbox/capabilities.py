@@ -1,4 +1,4 @@
-"""Root's powers are given up: the kernel then looks at root as at anybody else (capabilities(7))."""
+"""Dropping the privileges of root, so that Linux treats root like any other user (capabilities(7))."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from duetlink.compute.worker.sandbox import libc
 _NUMBERS = {"x86_64": (125, 126), "aarch64": (90, 91)}  # of capget and capset
 _VERSION_3 = 0x20080522
 _SETS = struct.Struct("=6I")  # effective, permitted and inheritable, of the lower and of the upper 32
-# libraries may lie where only root's power lets root read; Landlock says what may be read
+# libraries may be in directories that root reads only by these; Landlock restricts reading anyway
 _KEPT = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 
 
 def give_up() -> None:
-    """Of the calling thread and those that it will start. Does nothing on a machine that it does not know."""
+    """Drop capabilities of the calling thread and the threads it will start. No-op on unknown processors."""
     numbers = _NUMBERS.get(os.uname().machine)
     if numbers is None:
         return

@@ -1,8 +1,8 @@
-"""Landlock: the system refuses this process every file but some to be read, TCP, and signals to others.
+"""Landlock: Linux refuses this process all files except some to read, TCP, and signals to other processes.
 
-It holds for the thread that asks for it and those that it starts, so it comes before all of them. It needs no
-privilege, and holds for root too. See landlock(7). What an older system does not know is left out, by the
-number of its ABI.
+It applies to the calling thread and the threads that it starts, so it must be set before any others exist. It
+needs no privilege, and applies to root too. See landlock(7). Rights that an older Linux does not know are
+left out, by its ABI number.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _VERSION = 1 << 0  # flag of create_ruleset: tell the ABI
 _PATH_BENEATH = 1
 
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
-# execute, read and write files, all kinds of making and removing; then what came with later ABIs
+# execute, read, write, make and remove files of all kinds; then the rights that later ABIs added
 _FILES = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # refer, truncate, ioctl of devices
 _NET = {4: 1 << 0 | 1 << 1}  # bind and connect of TCP
 _SCOPED = {6: 1 << 0 | 1 << 1}  # abstract Unix sockets, signals
 
 
 def abi() -> int:
-    """The version of Landlock that this kernel has; 0: none."""
+    """Return the Landlock ABI version of this Linux; 0 if it has no Landlock."""
     try:
         return libc.syscall(libc.LANDLOCK_CREATE_RULESET, 0, 0, _VERSION)
     except OSError:
@@ -34,8 +34,9 @@ def abi() -> int:
 
 
 def restrict(readable: Iterable[str], version: int) -> None:
-    """Leave this thread these files and directories to read. `no_new_privs` must be set. Raises OSError."""
-    # struct landlock_ruleset_attr: a kernel that knows a shorter one wants the rest to be 0, which it is
+    """Allow this thread to read these files and directories only. Needs `no_new_privs`. Raises OSError."""
+    # struct landlock_ruleset_attr: an older Linux has a shorter one and requires the rest to be 0, which it
+    # is
     rules = struct.pack("=QQQ", *(_known(rights, version) for rights in (_FILES, _NET, _SCOPED)))
     ruleset = libc.syscall(libc.LANDLOCK_CREATE_RULESET, ctypes.c_char_p(rules), len(rules), 0)
     try:
@@ -53,7 +54,7 @@ def _known(rights: dict[int, int], version: int) -> int:
 def _allow(ruleset: int, path: str) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:  # it is not there, or not for us
+    except OSError:  # the path does not exist, or is not accessible
         return
     try:
         directory = stat.S_ISDIR(os.fstat(fd).st_mode)

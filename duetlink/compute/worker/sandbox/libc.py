@@ -1,4 +1,4 @@
-"""The system's calls that Python has no function for. Linux only."""
+"""System calls and C functions that Python does not offer. Linux only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 4
 
 def syscall(number: int, *arguments: object) -> int:
     """Raises OSError."""
-    # what is not given as a ctypes object must fill a register
+    # plain integers are converted to c_long, because an argument must fill a register
     wide = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     result = int(_libc.syscall(ctypes.c_long(number), *wide))
     if result < 0:
@@ -43,6 +43,6 @@ def madvise(address: int, size_bytes: int, advice: int) -> None:
 
 
 def clear_environment() -> None:
-    """Also what has no name, which os.environ does not show."""
+    """Empty the environment, including entries without a name, which os.environ does not show."""
     os.environ.clear()
     _libc.clearenv()

@@ -1,4 +1,4 @@
-"""Shutting this process in, in two steps: what must be before its threads, and what after its imports."""
+"""The lockdown of this process, in two steps: one before its threads start, one after its imports."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ _MOST_DESCRIPTORS = 65536  # some systems allow a billion, one call each
 
 
 class Lockdown:
-    """Begins when it is made, in the only thread; the libraries are imported then, and `complete` ends it."""
+    """The lockdown: the constructor is its first step, in the only thread, and `complete` its second.
+
+    The libraries are imported between the two.
+    """
 
     def __init__(self, fd: int, libraries: Iterable[str]) -> None:
-        """`fd` is the one descriptor that it keeps, besides those of standard input, output and error."""
+        """Close all descriptors except `fd`, standard input, output and error, and restrict file access."""
         os.closerange(3, fd)
         os.closerange(fd + 1, min(os.sysconf("SC_OPEN_MAX"), _MOST_DESCRIPTORS))
         os.chdir("/")
         os.umask(0o777)
-        tempfile.tempdir = "/nonexistent"  # or it tries which directory it can write to
+        tempfile.tempdir = "/nonexistent"  # otherwise tempfile tries out which directory it can write to
         self._readable = readable_paths(libraries)
         self._landlock = 0
         if sys.platform == "linux":
@@ -38,8 +41,8 @@ class Lockdown:
             libc.prctl(libc.PR_SET_NO_NEW_PRIVS, 1)
             with contextlib.suppress(OSError):
                 capabilities.give_up()
-            # after that, since a change of rights undoes both: no core file holds the data, and it does not
-            # outlive the kernel process, or rather the thread there that has started it
+            # after capabilities, whose change resets both settings: no core file holds the data, and the
+            # process ends with the thread of the kernel process that started it
             libc.prctl(libc.PR_SET_DUMPABLE, 0)
             libc.prctl(libc.PR_SET_PDEATHSIG, 9)
             version = landlock.abi()
@@ -49,11 +52,11 @@ class Lockdown:
                     self._landlock = version
 
     def half_done(self) -> Isolation:
-        """What holds before `complete`, in a process that others are forked from."""
+        """Return the isolation that is in force before `complete`, as in a zygote."""
         return self._isolation(False, "none")
 
     def used_bytes(self) -> int:
-        """The memory that this process takes. Linux only."""
+        """Return the memory of this process as `rlimits.MemoryMeter` counts it. Linux only."""
         return self._meter.used_bytes()
 
     def complete(
@@ -64,8 +67,10 @@ class Lockdown:
         runs_code: bool,
         forked_bytes: int | None = None,
     ) -> Isolation:
-        """Nothing but computing is possible when this returns. For the arguments see `audit_hook.refuse`. A
-        process that was forked says how much memory that gave it.
+        """Complete the lockdown: the process can only compute when this returns.
+
+        `functions_of` and `runs_code` are those of `audit_hook.refuse`. `forked_bytes` is the memory that a
+        forked process had at its fork; None if it was not forked.
         """
         os.environ.clear()
         filtered = False
@@ -78,11 +83,11 @@ class Lockdown:
             memory = "RLIMIT_DATA"
             if forked_bytes is not None and self._landlock:
                 with contextlib.suppress(OSError):
-                    # a domain of its own: else rooms could signal each other, and what they are forked from
+                    # a Landlock domain of its own: otherwise rooms could signal each other and the zygote
                     landlock.restrict(self._readable, self._landlock)
             with contextlib.suppress(OSError):
                 if machine is not None:
-                    # without Landlock, the hook alone says what a link may lead to, and has to read it
+                    # without Landlock only the audit hook checks the targets of links, and has to read them
                     seccomp.install(machine, os.getpid(), links=not self._landlock)
                     filtered = True
                     if self._landlock:
@@ -110,5 +115,5 @@ class Lockdown:
 
 
 def _as_spelled(path: Any, *, strict: bool = False) -> Any:
-    """In place of `os.path.realpath`, which fails at symbolic links that cannot be read."""
+    """Replace `os.path.realpath`, which fails if symbolic links cannot be read. Links are not resolved."""
     return os.path.abspath(path)

@@ -20,20 +20,20 @@ _SYSTEM = (
     "/etc/localtime",
     "/dev/null",
     "/dev/urandom",
-    # how many processors, and of which kind: libraries choose their kernels by that
+    # number and type of processors, by which libraries choose their compute kernels
     "/proc/cpuinfo",
     "/sys/devices/system/cpu",
-    "/proc/self/maps",  # which libraries are loaded, for scikit-learn: addresses and their names
+    "/proc/self/maps",  # names and addresses of loaded libraries, for scikit-learn
 )
 if sys.platform == "darwin":
     _SYSTEM += ("/System/Library", "/Library/Developer")
 
 
 def readable_paths(libraries: Iterable[str]) -> tuple[str, ...]:
-    """Absolute, of what there is: as it is spelled, and without symbolic links.
+    """Return the absolute paths that exist, each as it is spelled and with symbolic links resolved.
 
-    A directory of modules that is no place of installed ones, such as a checkout of duetlink, may hold
-    anything: there only the packages themselves are readable.
+    A directory on sys.path that is not an installation directory, such as a checkout of duetlink, may hold
+    private files: of such a directory, only the packages themselves are readable.
     """
     paths = [*_SYSTEM, *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))]
     paths += [str(Path(prefix, "lib")) for prefix in (sys.prefix, sys.base_prefix)]

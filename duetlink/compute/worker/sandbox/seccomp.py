@@ -1,10 +1,10 @@
-"""seccomp: a filter in the system before every system call of this process, of all its threads, for good.
+"""seccomp: a filter that Linux applies to every system call of all threads of this process, permanently.
 
-The filter is a program of classic BPF over the call's number and arguments (seccomp(2), linux/filter.h). It
-refuses what `syscalls.py` lists, and some calls by their arguments; everything else goes through. What is
-refused fails with EPERM or ENOSYS like on a system without the right or the call, so that libraries have
-their own way out; and where it is Landlock that says which files are opened, every path is told to be no
-symbolic link.
+The filter is a classic BPF program over the call's number and arguments (seccomp(2), linux/filter.h). It
+refuses the calls that `syscalls.py` lists, and some calls because of their arguments; all others are allowed.
+A refused call fails with EPERM or ENOSYS, as on a system without the permission or the call, so that
+libraries use their fallbacks. If Landlock decides which files can be opened, every readlink fails with
+EINVAL, as for a path that is no symbolic link.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _X32 = 0x40000000  # set in the numbers of x86_64's third set of calls
 _CLONE_THREAD = 0x00010000
 _CLONE_NEW = 0x7E020080  # namespaces of any kind
 _SHARED_ANONYMOUS = 0x01 | 0x20  # memory that RLIMIT_DATA does not count
-_MAP_GROWSDOWN = 0x100  # neither does it count such a mapping, which the kernel takes for a stack
+_MAP_GROWSDOWN = 0x100  # a mapping that Linux takes for a stack, and RLIMIT_DATA does not count either
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _FCNTL_REFUSED = (
-    *(8, 10, 15),  # F_SETOWN, F_SETSIG, F_SETOWN_EX: have the kernel send signals to anybody, of any kind
-    *(1024, 1026),  # F_SETLEASE, F_NOTIFY: hold up whoever updates a library, or be told of it
+    *(8, 10, 15),  # F_SETOWN, F_SETSIG, F_SETOWN_EX: make Linux send any signal to any process
+    *(1024, 1026),  # F_SETLEASE, F_NOTIFY: delay an update of a library's files, or be notified of it
 )
-# What the C library and Python ask of descriptors. There are thousands of other requests; some change a file
-# that is open to be read only, such as FS_IOC_SETFLAGS.
+# The requests that the C library and Python make. There are thousands of others; some change a file that is
+# open for reading only, such as FS_IOC_SETFLAGS.
 _IOCTL_ALLOWED = (
     0x5401,  # TCGETS: whether it is a terminal
     0x5413,  # TIOCGWINSZ: its size
@@ -62,7 +62,7 @@ _PRCTL = (
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What differs between processors."""
+    """The constants that differ between processor architectures."""
 
     audit_arch: int
     column: int  # in the tables of syscalls.py
@@ -76,14 +76,14 @@ MACHINES = {
 
 
 def machine() -> Machine | None:
-    """This machine; None: there is no filter for it."""
+    """Return the constants of this machine; None if there is no filter for its architecture."""
     if sys.platform != "linux" or struct.calcsize("P") != 8 or sys.byteorder != "little":
         return None
     return MACHINES.get(os.uname().machine)
 
 
 def install(machine: Machine, pid: int, *, links: bool = False) -> None:
-    """Filter all threads of this process from now on. `no_new_privs` must be set. Raises OSError.
+    """Install the filter in all threads of this process. `no_new_privs` must be set. Raises OSError.
 
     Args:
         links: symbolic links may be read.
@@ -99,7 +99,7 @@ def install(machine: Machine, pid: int, *, links: bool = False) -> None:
 
 
 def build(machine: Machine, pid: int, *, links: bool = False) -> list[Instruction]:
-    """The filter for a process of this number."""
+    """Return the BPF program for the process with this number, which may signal itself only."""
 
     def number(name: str) -> int | None:
         return (EXAMINED.get(name) or REFUSED[name])[machine.column]
@@ -123,7 +123,7 @@ def build(machine: Machine, pid: int, *, links: bool = False) -> list[Instructio
     )
     for name in ("kill", "tgkill"):  # only itself
         program += _when(number(name), [*_argument(0), (_JEQ, 1, 0, pid), _return(_EPERM)])
-    # to ask for a limit is allowed, to set one is not
+    # reading a limit is allowed, setting one is not
     high, low = _argument(2, high=True), _argument(2)
     program += _when(
         number("prlimit64"), [*high, (_JEQ, 1, 0, 0), _return(_EPERM), *low, (_JEQ, 1, 0, 0), _return(_EPERM)]
@@ -145,8 +145,11 @@ def build(machine: Machine, pid: int, *, links: bool = False) -> list[Instructio
 
 
 def _common() -> list[Instruction]:
-    """Calls of numbers that all machines share. clone3 is among those that there are not: the C library then
-    starts threads by clone, whose flags can be looked at."""
+    """Filter the calls whose numbers are equal on all architectures: allow a list, and refuse the rest.
+
+    clone3 gets ENOSYS with the rest, so that the C library starts threads by clone, whose flags are an
+    argument that the filter can check.
+    """
     allowed: list[Instruction] = []
     for number in COMMON_ALLOWED.values():
         allowed += [(_JEQ, 0, 1, number), _return(ALLOW)]
@@ -155,7 +158,7 @@ def _common() -> list[Instruction]:
 
 
 def _when(number: int | None, then: Sequence[Instruction]) -> list[Instruction]:
-    """`then` for one call; where it comes to no end, the call is allowed."""
+    """Apply the instructions `then` to one call; if they reach no return, the call is allowed."""
     if number is None:
         return []
     block = [*then, _return(ALLOW)]
@@ -177,7 +180,7 @@ def _only(argument: int, values: Sequence[int]) -> list[Instruction]:
 
 
 def _argument(index: int, high: bool = False) -> list[Instruction]:
-    """Load 32 bits of an argument: the lower ones are what the kernel looks at where an `int` is meant."""
+    """Load 32 bits of an argument. Of an `int` argument, Linux uses the lower 32 bits."""
     return [_load(_ARGUMENTS + 8 * index + (4 if high else 0))]
 
 

@@ -1,7 +1,8 @@
-"""What a room may not ask the system for. Numbers on x86_64 and aarch64; None: there is no such call.
+"""The system calls that a room may not make, by their numbers on x86_64 and aarch64; None: no such call
+there.
 
-From 424 on all machines have the same numbers, and only what is listed is let through: calls that come with
-later systems are refused as older ones would.
+From 424 on the numbers are equal on all architectures, and only the listed calls are allowed: calls of later
+systems fail as they would on an older one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ COMMON_ALLOWED = {
     "mseal": 462,
 }
 
-# looked at by their arguments, in seccomp.py
+# allowed or refused by their arguments, in seccomp.py
 EXAMINED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
     {
         "clone": (56, 220),
@@ -39,8 +40,8 @@ EXAMINED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
     }
 )
 
-# What symbolic links say, to whatever file: Landlock does not look at these. The answer is that the path is
-# no link, so that realpath(3) takes it as it is spelled.
+# Reading symbolic links, which Landlock does not restrict. The filter answers that the path is no link, so
+# that realpath(3) takes it as it is spelled.
 LINKS: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
     {
         "readlink": (89, None),
@@ -50,7 +51,7 @@ LINKS: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
 
 REFUSED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
     {
-        # network, and sockets of any kind; it has the one that it needs
+        # network, and sockets of any kind; the room's own socket is open already
         "socket": (41, 198),
         "socketpair": (53, 199),
         "connect": (42, 203),
@@ -153,7 +154,7 @@ REFUSED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
         "removexattr": (197, 14),
         "lremovexattr": (198, 15),
         "fremovexattr": (199, 16),
-        # what is written about files beside them: Landlock does not look at these
+        # attributes and other facts about files, which Landlock does not restrict
         "getxattr": (191, 8),
         "lgetxattr": (192, 9),
         "fgetxattr": (193, 10),
