@@ -189,7 +189,7 @@ class Room:
         return content + b"".join(bytes(_bytes(content, fds)) for _ in fds)
 
     def object(self, salt: str = "00") -> Any:
-        """The target itself, also one that cannot travel. Raises Unmade."""
+        """The target itself, also one that cannot travel. Raises NoResult."""
         content = memoryview(bytearray(self.body))
         with Draws(salt) as draws, Progress(lambda name, content: None) as progress:
             run = Interpreter(self.lists, mapped_assets(self.desk), body.read(content), draws)
@@ -302,7 +302,7 @@ class HostileDesk:
         fault = self.asked(result)
         return fault is None or not fault.step
 
-    def not_given(self, result: int, max_bytes: int = 1 << 30) -> Fault:
+    def no_result(self, result: int, max_bytes: int = 1 << 30) -> Fault:
         """Why the owner's kernel does not get a result."""
         fault = self.asked(result, max_bytes)
         assert fault is not None

@@ -122,7 +122,7 @@ def test_a_failed_write_leaves_no_value_of_what_looks_at_the_same_memory(name: s
         last = [0, "operator.setitem", [[11], "age", 1.0]]
     told = desk.run(last, [20, "operator.add", [[10], 1]], [21, ".copy", [[10]]])
     assert list(told) == [0, 1, 2]
-    assert desk.not_given(10).code != faults.CANNOT_TRAVEL
+    assert desk.no_result(10).code != faults.CANNOT_TRAVEL
 
 
 def test_a_write_that_has_a_result_and_fails_ends_the_run() -> None:
@@ -160,7 +160,7 @@ def test_what_is_written_must_have_been_made() -> None:
         [12, "numpy.ones", [1]],
     ]
     desk.run(*OPENED, *steps)
-    assert desk.not_given(11).step == 2
+    assert desk.no_result(11).step == 2
     assert numbered_fault(desk, 12) is not None  # the run has ended
 
 

@@ -164,7 +164,7 @@ def test_no_class_is_named(last: str) -> None:
         desk = HostileDesk()
         desk.run(*OPEN, [10, kind, []])
         if last == "take":
-            told.append(outcome(desk, 10, desk.not_given(10), TYPE))
+            told.append(outcome(desk, 10, desk.no_result(10), TYPE))
             continue
         step = {
             "nope": [11, ".nope", [[10]]],
@@ -181,11 +181,11 @@ def test_no_class_is_named(last: str) -> None:
 def test_what_cannot_leave_is_not_described() -> None:
     desk = HostileDesk()
     desk.run(*OPEN, [10, "sklearn.svm.SVC", []], [11, "builtins.dict", [["l", ["t", NAME, [10]]]]])
-    cannot = desk.not_given(11)
+    cannot = desk.no_result(11)
     assert cannot.code == faults.CANNOT_TRAVEL
     assert outcome(desk, 11, cannot, TYPE) == "it failed on the real data: UnsupportedValue"
     desk.run([20, ".sum", [X]], [21, "builtins.int", [[20]]], [12, "numpy.zeros", [[21]]])
-    large = desk.not_given(12, max_bytes=100)
+    large = desk.no_result(12, max_bytes=100)
     limit = "it was not made at the owner: it came to a limit of time, memory or size"
     assert outcome(desk, 12, large, TYPE) == outcome(desk, 12, large, MESSAGE) == limit
 
@@ -281,7 +281,7 @@ def test_what_failed_is_not_shown_as_done() -> None:
     desk = HostileDesk()
     wipe: list[Step] = [[10, ".copy", [X]], [11, "operator.setitem", [[10], ["e"], ["l", 0, 0]]]]
     assert list(desk.run(*OPEN, *wipe)) == [len(OPEN) + 1]
-    assert desk.not_given(10).words.startswith(
+    assert desk.no_result(10).words.startswith(
         "step 3 (operator.setitem) failed on the real data: ValueError"
     )
 

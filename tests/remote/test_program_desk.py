@@ -45,7 +45,7 @@ def test_a_fault_has_the_place_where_it_happened_first_and_words_for_the_owner()
     assert found == Fault(
         2,
         faults.RAISED,
-        faults.error_of(IndexError()),
+        faults.error_number(IndexError()),
         "step 2 (operator.getitem) failed on the real data: IndexError: index 7 is out of bounds for axis 0 "
         "with size 3",
     )

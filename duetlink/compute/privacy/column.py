@@ -28,7 +28,7 @@ def numbers(column: Any) -> Floats:
     return np.asarray(found[~np.isnan(found)] + 0.0)
 
 
-def codes(column: Any, categories: Sequence[str] | Sequence[float]) -> Ints:
+def category_codes(column: Any, categories: Sequence[str] | Sequence[float]) -> Ints:
     """Return each item's index in `categories` as int64, shape (n,), without missing items.
 
     An item that is in no category has the code `len(categories)`.
@@ -45,7 +45,7 @@ def codes(column: Any, categories: Sequence[str] | Sequence[float]) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-def items_there(column: Any) -> int:
+def count_present(column: Any) -> int:
     """Return the number of items of a column of any kind that are not missing (NaN, None, null)."""
     if _library(column) == "polars":
         # NaN is a number to polars; for a count it is missing, as it is in the other libraries

@@ -79,7 +79,7 @@ class Ledger:
             SettingError: `epsilon_total` is not a valid amount, or `asset` not a valid name.
         """
         total = amount(epsilon_total)
-        with self._held() as state:
+        with self._current_state() as state:
             self._post(state, BUDGET, asset, total, why)
 
     def charge(self, asset: str, epsilon: Amount, what: str) -> None:
@@ -94,7 +94,7 @@ class Ledger:
         cost = amount(epsilon)
         if not cost:
             raise SettingError("a charge must be above 0")
-        with self._held() as state:
+        with self._current_state() as state:
             left, total = state.accounts.left(asset), state.accounts.totals.get(asset)
             if total is None:
                 raise BudgetExceeded(f"{asset} has no privacy budget: its owner has to set one")
@@ -107,23 +107,23 @@ class Ledger:
 
     def total(self, asset: str) -> Decimal | None:
         """Return the budget; None if the asset has none, so that nothing can be charged."""
-        with self._held() as state:
+        with self._current_state() as state:
             return state.accounts.totals.get(asset)
 
     def spent(self, asset: str) -> Decimal:
-        with self._held() as state:
+        with self._current_state() as state:
             return state.accounts.spent.get(asset, Decimal(0))
 
     def left(self, asset: str) -> Decimal:
         """Return the epsilon that may still be spent; 0 for an asset without a budget."""
-        with self._held() as state:
+        with self._current_state() as state:
             return state.accounts.left(asset)
 
     def history(self, asset: str) -> tuple[Posting, ...]:
         """Return the asset's budgets, charges and repairs in the order of the file."""
         found: list[Posting] = []
         with self._locked():
-            self._walk(found.append)
+            self._read(found.append)
         return tuple(posting for posting in found if posting.asset in (asset, ""))
 
     def repair(self, why: str) -> str:
@@ -135,7 +135,7 @@ class Ledger:
         """
         with self._locked():
             try:
-                self._walk(lambda posting: None)
+                self._read(lambda posting: None)
                 return f"the privacy ledger {self.path} is undamaged"
             except AuditBroken as error:
                 found = str(error)
@@ -162,7 +162,7 @@ class Ledger:
         cut = what if len(what) <= _MAX_TEXT else what[: _MAX_TEXT - 1] + "…"
         return {"when": when, "kind": kind, "asset": asset, "epsilon": written(epsilon), "what": cut}
 
-    def _walk(self, take: Callable[[Posting], object]) -> Head:
+    def _read(self, take: Callable[[Posting], object]) -> Head:
         try:
             return self._journal.walk(lambda fields: take(Posting.from_fields(fields)))
         except AuditBroken as error:
@@ -172,13 +172,13 @@ class Ledger:
             ) from None
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[_State]:
+    def _current_state(self) -> Iterator[_State]:
         """Hold the lock and give the current state, reading the file only if it has changed meanwhile."""
         with self._locked():
             state = self._state
             if not state.file or state.file != self._journal.identity():
                 state = _State()
-                state.end = self._walk(state.accounts.take)
+                state.end = self._read(state.accounts.take)
                 state.file = self._journal.identity()
                 self._state = state
             yield state

@@ -81,7 +81,7 @@ def row_stable(steps: Sequence[Step], target: int, allowed: Allowed, schemas: Sc
     Returns the route to it, or the reason why not. `schemas` holds the public facts of the assets that have a
     budget; nothing here looks at data.
     """
-    made = _followed(steps, target, allowed, schemas)
+    made = _follow(steps, target, allowed, schemas)
     if isinstance(made, Refusal):
         return Refusal(f"no private statistic can be made of result {target}: {made.words}", made.step)
     column, route = made
@@ -93,7 +93,7 @@ def row_stable(steps: Sequence[Step], target: int, allowed: Allowed, schemas: Sc
             last,
         )
     rows = column.rows
-    kept = tuple(steps[place] for place in route)
+    kept = tuple(steps[position] for position in route)
     return Route(rows.asset, rows.revision, column, target, kept, len(rows.filters))
 
 
@@ -105,41 +105,41 @@ def source_rows(
     Each of its rows is made from one row of the asset and nothing else. Two results with equal `Rows` have
     the same rows in the same order. Returns a Refusal if a step is not row-stable.
     """
-    made = _followed(steps, target, allowed, schemas)
+    made = _follow(steps, target, allowed, schemas)
     if isinstance(made, Refusal):
         return made
     table, route = made
-    return table.rows, tuple(steps[place] for place in route)
+    return table.rows, tuple(steps[position] for position in route)
 
 
-def _followed(
+def _follow(
     steps: Sequence[Step],
     target: int,
     allowed: Allowed,
     schemas: Schemas,
 ) -> tuple[Table, list[int]] | Refusal:
     """Return the public facts of a result, and the positions in `steps` of the steps that lead to it."""
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     twice: set[int] = set()
-    for place, step in enumerate(steps):
+    for position, step in enumerate(steps):
         if step.id and step.operation != DROP:
-            if step.id in places:
+            if step.id in positions:
                 twice.add(step.id)
-            places.setdefault(step.id, place)
+            positions.setdefault(step.id, position)
     at: Step | None = None
     try:
-        route = _route(steps, target, places, twice)
+        route = _route(steps, target, positions, twice)
         tables: dict[int, Table] = {}
-        for place in route:
-            at = steps[place]
-            tables[at.id] = _table(at, place, tables, allowed, schemas)
+        for position in route:
+            at = steps[position]
+            tables[at.id] = _table_after(at, position, tables, allowed, schemas)
     except Unstable as unstable:
         where = f"step {at.id}, {at.operation}: " if at is not None else ""
         return Refusal(f"{where}{unstable}", at)
     return tables[target], route
 
 
-def _route(steps: Sequence[Step], target: int, places: Mapping[int, int], twice: set[int]) -> list[int]:
+def _route(steps: Sequence[Step], target: int, positions: Mapping[int, int], twice: set[int]) -> list[int]:
     """Return the positions of the steps that lead to a result, in order. Raises Unstable."""
     found: set[int] = set()
     waiting = [(target, len(steps))]
@@ -147,12 +147,12 @@ def _route(steps: Sequence[Step], target: int, places: Mapping[int, int], twice:
         id_, before = waiting.pop()
         if id_ in twice:  # the room keeps one of them, and this function does not know which
             raise Unstable(f"two results have the number {id_}; make the result again under a new number")
-        place = places.get(id_, before)
-        if place >= before:
+        position = positions.get(id_, before)
+        if position >= before:
             raise Unstable(f"there is no result {id_}")
-        if place not in found:
-            found.add(place)
-            waiting += [(mention, place) for mention in _references(steps[place])]
+        if position not in found:
+            found.add(position)
+            waiting += [(mention, position) for mention in _references(steps[position])]
     return sorted(found)
 
 
@@ -163,7 +163,9 @@ def _references(step: Step) -> list[int]:
         raise Unstable(str(error)) from None
 
 
-def _table(step: Step, place: int, tables: Mapping[int, Table], allowed: Allowed, schemas: Schemas) -> Table:
+def _table_after(
+    step: Step, position: int, tables: Mapping[int, Table], allowed: Allowed, schemas: Schemas
+) -> Table:
     """Return the public facts of a step's result, given those of earlier results. Raises Unstable."""
     if step.operation == ASSET:
         return _asset(step, schemas)
@@ -172,8 +174,8 @@ def _table(step: Step, place: int, tables: Mapping[int, Table], allowed: Allowed
             "a value that you sent has rows of its own, and how they pair with the asset's depends on the "
             "number of rows there; write numbers and texts into the operation itself"
         )
-    items = [_item(argument, tables, 0) for argument in step.arguments]
-    keywords = {name: _item(argument, tables, 0) for name, argument in step.keywords.items()}
+    items = [_decode(argument, tables, 0) for argument in step.arguments]
+    keywords = {name: _decode(argument, tables, 0) for name, argument in step.keywords.items()}
     given = [item for item in (*items, *keywords.values()) if isinstance(item, Table)]
     if not given and step.operation.startswith("polars."):
         raise Unstable(advice(step.operation))
@@ -188,7 +190,7 @@ def _table(step: Step, place: int, tables: Mapping[int, Table], allowed: Allowed
             raise Unstable("its first argument, from which it selects, is not the data")
         if not step.operation.startswith("@"):  # an attribute is a column's name, which no list contains
             _check_listed(step.operation, first, allowed)
-        return selection(first, items[1:], keywords, place)
+        return selection(first, items[1:], keywords, position)
     rule = rule_of(step.operation, first.library)
     if rule is None:
         raise Unstable(advice(step.operation))
@@ -213,7 +215,7 @@ def _asset(step: Step, schemas: Schemas) -> Table:
     raise Unstable("its owner has not opened this asset to private statistics")
 
 
-def _item(argument: Any, tables: Mapping[int, Table], depth: int) -> Any:
+def _decode(argument: Any, tables: Mapping[int, Table], depth: int) -> Any:
     """Decode an argument of a step (`operations/steps/program.py`) to a table or to constants."""
     if type(argument) is not list:
         if argument is None or type(argument) in (bool, int, float, str):
@@ -225,11 +227,11 @@ def _item(argument: Any, tables: Mapping[int, Table], depth: int) -> Any:
         if tag == "c" and len(parts) == 1 and type(parts[0]) is str:
             return Named(parts[0])
         if tag == "s" and len(parts) == 3:
-            return slice(*(_item(part, tables, depth + 1) for part in parts))
+            return slice(*(_decode(part, tables, depth + 1) for part in parts))
         if tag == "l":
-            return [_item(part, tables, depth + 1) for part in parts]
+            return [_decode(part, tables, depth + 1) for part in parts]
         if tag == "t":
-            return tuple(_item(part, tables, depth + 1) for part in parts)
+            return tuple(_decode(part, tables, depth + 1) for part in parts)
     raise Unstable("it has an argument that is neither a column of the asset nor a number or text")
 
 

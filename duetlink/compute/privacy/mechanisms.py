@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from duetlink.compute.privacy import noise
-from duetlink.compute.privacy.column import Floats, Ints, codes, items_there, numbers
+from duetlink.compute.privacy.column import Floats, Ints, category_codes, count_present, numbers
 from duetlink.compute.privacy.noise import Noisy
 from duetlink.compute.privacy.statistic import COUNT, HISTOGRAM, MEAN, QUANTILE, SUM, VARIANCE, Statistic
 
@@ -47,7 +47,7 @@ def count(statistic: Statistic, bounds: Bounds, d_in: int) -> Mechanism:
     error = part.error(_ALPHA)
 
     def finish(column: Any) -> tuple[Any, float]:
-        return np.float64(part.measure(_each(items_there(column)))), error
+        return np.float64(part.measure(_placeholders(count_present(column)))), error
 
     return Mechanism((part,), f"discrete Laplace noise of scale {part.scale:.4g}", finish)
 
@@ -79,8 +79,8 @@ def mean(statistic: Statistic, bounds: Bounds, d_in: int) -> Mechanism:
 
     def finish(column: Any) -> tuple[Any, float]:
         centred = _centred(numbers(column), low, high)
-        there = float(rows.measure(_each(centred.size)))
-        value, error = _ratio(sums.measure(_whole(centred * top, -top, top)) / top, there, *errors)
+        noisy_rows = float(rows.measure(_placeholders(centred.size)))
+        value, error = _ratio(sums.measure(_whole(centred * top, -top, top)) / top, noisy_rows, *errors)
         return np.float64(min(max(low + half + half * value, low), high)), half * error
 
     words = "discrete Laplace noise on the sum and on the count, half of epsilon each"
@@ -99,11 +99,11 @@ def variance(statistic: Statistic, bounds: Bounds, d_in: int) -> Mechanism:
 
     def finish(column: Any) -> tuple[Any, float]:
         centred = _centred(numbers(column), low, high)
-        there = float(rows.measure(_each(centred.size)))
-        first, first_error = _ratio(sums.measure(_whole(centred * top, -top, top)) / top, there, *errors)
+        noisy_rows = float(rows.measure(_placeholders(centred.size)))
+        first, first_error = _ratio(sums.measure(_whole(centred * top, -top, top)) / top, noisy_rows, *errors)
         # squares are from 0 to 1: stretched to -1 to 1, they need no more noise than the numbers themselves
         moved = _whole((2 * centred * centred - 1) * top, -top, top)
-        second, second_error = _ratio(squares.measure(moved) / top, there, *errors)
+        second, second_error = _ratio(squares.measure(moved) / top, noisy_rows, *errors)
         value = min(max((second + 1) / 2 - first * first, 0.0), 1.0)
         error = second_error / 2 + first_error * (2 * abs(first) + first_error)
         scale = ((high - low) / 2) ** 2
@@ -142,7 +142,7 @@ def histogram(statistic: Statistic, bounds: Bounds, d_in: int) -> Mechanism:
 
     def finish(column: Any) -> tuple[Any, float]:
         if categories is not None:
-            counts = part.measure(codes(column, categories))
+            counts = part.measure(category_codes(column, categories))
         else:
             assert edges is not None
             items = numbers(column)
@@ -168,7 +168,7 @@ def _grid_bits(epsilon: Fraction, d_in: int) -> int:
     return max(_FEWEST_BITS, min(bits, _MOST_BITS))
 
 
-def _each(number: int) -> Ints:
+def _placeholders(number: int) -> Ints:
     """Return `number` items for OpenDP to count; their values do not matter."""
     return np.zeros(number, dtype=np.int64)
 

@@ -140,7 +140,7 @@ def noisy_keys(kind: type, epsilon: Fraction, delta: float, d_in: int) -> NoisyK
 
     guess = d_in / float(epsilon)
     scale = dp.mod.binary_search(
-        lambda scale: cost(scale, d_in + 1)[0] <= below(epsilon), bounds=(guess / 4, guess * 4)
+        lambda scale: cost(scale, d_in + 1)[0] <= round_down(epsilon), bounds=(guess / 4, guess * 4)
     )
     low, high = d_in, d_in + 1
     while cost(scale, high)[1] > delta:
@@ -156,7 +156,7 @@ def noisy_keys(kind: type, epsilon: Fraction, delta: float, d_in: int) -> NoisyK
     return NoisyKeys(measure, spent[0], scale, spent[1], high + 1)
 
 
-def below(share: Fraction) -> float:
+def round_down(share: Fraction) -> float:
     """Return the largest float64 that is not over `share`."""
     nearest = float(share)
     return nearest if Fraction(nearest) <= share else math.nextafter(nearest, 0.0)
@@ -177,7 +177,7 @@ def _least_noise(
     chain: Callable[[float], Any], epsilon: Fraction, d_in: int, guess: float
 ) -> tuple[float, Any]:
     scale = _opendp().mod.binary_search_param(
-        chain, d_in=d_in, d_out=below(epsilon), bounds=(guess / 4, guess * 4)
+        chain, d_in=d_in, d_out=round_down(epsilon), bounds=(guess / 4, guess * 4)
     )
     measurement = chain(scale)
     assert Fraction(measurement.map(d_in)) <= epsilon

@@ -43,11 +43,11 @@ def selection_of(operation: str, library: str) -> Selection | None:
     if operation == PREPARE:
         return _prepared
     if operation.startswith("@") and not operation.startswith("@="):
-        return lambda table, items, keywords, place: _attribute(table, operation[1:])
+        return lambda table, items, keywords, position: _attribute(table, operation[1:])
     return _METHODS.get((library, operation))
 
 
-def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], position: int) -> Table:
     """Apply a preparation to a frame. Raises Unstable if it combines rows, or may fail for some row."""
     if not isinstance(table, PrivateTable) or len(items) != 1 or keywords or type(items[0]) is not str:
         raise Unstable("it prepares a frame, and takes a preparation and nothing else")
@@ -74,7 +74,7 @@ def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], p
     # pandas gets a new frame with labels from 0, which it would match with other rows of the asset
     is_new = table.library == PANDAS or any(step.drops_rows for step in spec.steps)
     found = replace(table, columns=columns)
-    return _other_rows(found, place) if is_new else found
+    return _with_filter(found, position) if is_new else found
 
 
 # NARROW does not say which type of less than 64 bits it is. This one stands for all: nothing is cast to it.
@@ -105,14 +105,14 @@ def _kind_of(library: str, field: Field) -> str:
     return kinds.get(field.type, NARROW if whole else OTHER)
 
 
-def _getitem(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+def _getitem(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], position: int) -> Table:
     if len(items) != 1 or keywords:
         raise Unstable("it takes one key between the brackets")
     (key,) = items
     if isinstance(key, Table):
         if table.library == POLARS:
             raise Unstable("choose rows of polars by .filter(condition)")
-        return _filtered(table, key, place)
+        return _filtered(table, key, position)
     if isinstance(table, PrivateTable):
         if isinstance(key, list):
             return replace(table, columns={name: _kind(table, name) for name in key})
@@ -120,7 +120,7 @@ def _getitem(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], pl
     if isinstance(table, Matrix) and isinstance(key, tuple):
         return _matrix_column(table, key)
     raise Unstable(
-        "it chooses rows by their place or label, which are others when a row is added; choose them by a "
+        "it chooses rows by their position or label, which are others when a row is added; choose them by a "
         "condition on the data, such as table[table['x'] > 3]"
     )
 
@@ -148,30 +148,30 @@ def _kind(table: PrivateTable, name: Any) -> str:
     return table.columns[name]
 
 
-def _filtered(table: Table, mask: Any, place: int) -> Table:
+def _filtered(table: Table, mask: Any, position: int) -> Table:
     if not isinstance(mask, Column) or mask.kind != BOOL:
         raise Unstable("choose rows by a condition on the data, such as table['x'] > 3")
     check_rows(table, mask)
-    return _other_rows(table, place)
+    return _with_filter(table, position)
 
 
-def _other_rows(table: Table, place: int) -> Table:
-    return replace(table, rows=replace(table.rows, filters=(*table.rows.filters, place)))
+def _with_filter(table: Table, position: int) -> Table:
+    return replace(table, rows=replace(table.rows, filters=(*table.rows.filters, position)))
 
 
-def _filter(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+def _filter(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], position: int) -> Table:
     if len(items) != 1 or keywords:
         raise Unstable("it takes one condition")
-    return _filtered(table, items[0], place)
+    return _filtered(table, items[0], position)
 
 
-def _get_column(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+def _get_column(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], position: int) -> Table:
     if not isinstance(table, PrivateTable) or len(items) != 1 or keywords:
         raise Unstable("it takes one name")
     return Column(table.library, _kind(table, items[0]), table.rows)
 
 
-def _drop_missing(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+def _drop_missing(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], position: int) -> Table:
     if items or not set(keywords) <= {"subset"}:
         raise Unstable("it takes nothing but subset")
     if keywords:
@@ -179,13 +179,13 @@ def _drop_missing(table: Table, items: Sequence[Any], keywords: Mapping[str, Any
             raise Unstable("subset is a list of columns of a frame")
         for name in keywords["subset"]:
             _kind(table, name)
-    return _other_rows(table, place)
+    return _with_filter(table, position)
 
 
-def _drop_nans(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+def _drop_nans(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], position: int) -> Table:
     if items or keywords or not isinstance(table, Column) or table.kind != FLOAT:
         raise Unstable("it is for a column of floating point numbers, and takes no arguments")
-    return _other_rows(table, place)
+    return _with_filter(table, position)
 
 
 _METHODS: Mapping[tuple[str, str], Selection] = {

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import torch
 
-from duetlink.compute.privacy.column import codes, items_there, numbers
+from duetlink.compute.privacy.column import category_codes, count_present, numbers
 from duetlink.compute.privacy.table import Column, Matrix, PrivateTable, Table, table_of
 from duetlink.errors import SettingError
 
@@ -93,8 +93,8 @@ def test_numbers_are_a_copy() -> None:
 
 
 def test_codes_are_places_among_the_categories() -> None:
-    assert codes(pd.Series(["b", "a", None, "c"]), ("a", "b")).tolist() == [1, 0, 2]
-    assert codes(np.array([2.0, np.nan, 7.0, -0.0]), (0.0, 2.0)).tolist() == [1, 2, 0]
+    assert category_codes(pd.Series(["b", "a", None, "c"]), ("a", "b")).tolist() == [1, 0, 2]
+    assert category_codes(np.array([2.0, np.nan, 7.0, -0.0]), (0.0, 2.0)).tolist() == [1, 2, 0]
 
 
 def test_items_that_are_missing_are_not_there() -> None:
@@ -105,4 +105,4 @@ def test_items_that_are_missing_are_not_there() -> None:
         pl.Series(["a", None]),
         torch.tensor([1.0, float("nan")]),
     )
-    assert [items_there(column) for column in columns] == [1, 1, 1, 1, 1]
+    assert [count_present(column) for column in columns] == [1, 1, 1, 1, 1]

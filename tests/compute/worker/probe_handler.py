@@ -1,4 +1,4 @@
-"""A command handler that tries what a room must not be able to do. Its commands are the functions below."""
+"""A handler that tries what a room must not be able to do. Its commands are the functions below, by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duetlink.compute.worker.protocol.handlers import Emit, Kind
+from duetlink.compute.worker.protocol.handlers import Emit, HandlerKind
 from duetlink.compute.worker.protocol.memory import map_sealed, place
 from duetlink.compute.worker.sandbox.syscalls import COMMON_ALLOWED, EXAMINED, REFUSED
 from duetlink.errors import OperationRefused, RemoteProtocolError
@@ -264,7 +264,7 @@ FUNCTIONS: dict[str, Callable[[bytes], bytes | str]] = {
 }
 
 
-class ProbeDesk:
+class ProbeHandler:
     """Does what it is told."""
 
     def __init__(self) -> None:
@@ -325,7 +325,7 @@ class _Message(ctypes.Structure):
     )
 
 
-class WrongDesk:
+class WrongHandler:
     """Breaks the protocol, as code that has taken over a room could."""
 
     def __init__(self) -> None:
@@ -354,7 +354,7 @@ class WrongDesk:
 
 
 HANDLERS = {
-    "probe": Kind(__name__, "ProbeDesk", runs_code=False),
-    "free": Kind(__name__, "ProbeDesk", runs_code=True),
-    "wrong": Kind(__name__, "WrongDesk", runs_code=False),
+    "probe": HandlerKind(__name__, "ProbeHandler", runs_code=False),
+    "free": HandlerKind(__name__, "ProbeHandler", runs_code=True),
+    "wrong": HandlerKind(__name__, "WrongHandler", runs_code=False),
 }

@@ -67,7 +67,7 @@ WHY = Fault(7, faults.RAISED, 8, "why")
 
 
 def test_in_place_of_a_result_comes_why_it_is_not_there() -> None:
-    assert answers.read_result(*answers.not_given(WHY)) == WHY
+    assert answers.read_result(*answers.no_result(WHY)) == WHY
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_what_counts_as_rows_keeps_them_apart(library: str, least: int) -> None:
                 try:
                     check(operation, arguments, {})
                     result = function(*arguments)
-                    if groups.of_rows(operation, ELEMENTWISE, private, arguments, {}, result) == 1:
+                    if groups.row_group(operation, ELEMENTWISE, private, arguments, {}, result) == 1:
                         continue
                     if not rows_are_apart(function, arguments, operands, place):
                         wrong.append((operation, place, arguments))

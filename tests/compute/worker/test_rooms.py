@@ -15,7 +15,7 @@ import pytest
 
 from duetlink.compute.worker.kernel import rooms
 from duetlink.compute.worker.kernel.process import Room
-from duetlink.compute.worker.kernel.spawn import forking
+from duetlink.compute.worker.kernel.spawn import zygote_bootstrap
 from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.errors import WorkerUnavailable
 from tests.compute.worker.conftest import BOOTSTRAP
@@ -28,7 +28,7 @@ LIGHT = HIDING + BOOTSTRAP  # how zygotes begin and end does not depend on what 
 
 
 @pytest.fixture
-async def here() -> AsyncIterator[rooms.Rooms]:
+async def here() -> AsyncIterator[rooms.RoomPool]:
     leave = rooms.use(LIGHT)
     found = rooms.here()
     assert found is not None
@@ -37,7 +37,7 @@ async def here() -> AsyncIterator[rooms.Rooms]:
 
 
 @pytest.fixture
-async def here_with_libraries() -> AsyncIterator[rooms.Rooms]:
+async def here_with_libraries() -> AsyncIterator[rooms.RoomPool]:
     leave = rooms.use(BOOTSTRAP)
     found = rooms.here()
     assert found is not None
@@ -60,7 +60,7 @@ def parent(pid: int) -> int:
 
 
 async def test_rooms_are_forked_from_one_zygote_and_each_is_used_once(
-    here_with_libraries: rooms.Rooms,
+    here_with_libraries: rooms.RoomPool,
 ) -> None:
     workers = [await started(BOOTSTRAP) for _ in range(3)]
     workers += await asyncio.gather(*(started(BOOTSTRAP) for _ in range(3)))
@@ -86,7 +86,7 @@ async def test_rooms_are_forked_from_one_zygote_and_each_is_used_once(
     await gone(*(worker.pid for worker in workers))
 
 
-async def test_a_room_that_is_killed_ends_alone(here: rooms.Rooms) -> None:
+async def test_a_room_that_is_killed_ends_alone(here: rooms.RoomPool) -> None:
     killed, other = await started(), await started()
     waiting = asyncio.ensure_future(killed.call("sleep", b"60"))
     await asyncio.sleep(0)
@@ -97,7 +97,7 @@ async def test_a_room_that_is_killed_ends_alone(here: rooms.Rooms) -> None:
     await other.close()
 
 
-async def test_with_the_zygote_all_rooms_end_and_the_next_has_another(here: rooms.Rooms) -> None:
+async def test_with_the_zygote_all_rooms_end_and_the_next_has_another(here: rooms.RoomPool) -> None:
     worker = await started()
     zygote = here.zygote_pid
     assert zygote is not None
@@ -139,7 +139,7 @@ asyncio.run(main())
     assert not any(is_there(pid) for pid in pids)
 
 
-async def test_a_hundred_rooms_leave_nothing_behind(here: rooms.Rooms) -> None:
+async def test_a_hundred_rooms_leave_nothing_behind(here: rooms.RoomPool) -> None:
     await (await started()).close()
     await asyncio.sleep(0)
     zygote = here.zygote_pid
@@ -156,7 +156,7 @@ async def test_a_hundred_rooms_leave_nothing_behind(here: rooms.Rooms) -> None:
 
 
 async def test_a_zygote_that_is_due_is_followed_by_another_and_ends_with_its_rooms(
-    here: rooms.Rooms, monkeypatch: pytest.MonkeyPatch
+    here: rooms.RoomPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = await started()
     before = here.zygote_pid
@@ -172,7 +172,7 @@ async def test_a_zygote_that_is_due_is_followed_by_another_and_ends_with_its_roo
 
 
 async def test_where_forks_cannot_compute_a_room_is_a_process_that_is_ready(
-    here: rooms.Rooms, monkeypatch: pytest.MonkeyPatch
+    here: rooms.RoomPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(bootstrap: str) -> str:
         failure = (
@@ -180,8 +180,8 @@ async def test_where_forks_cannot_compute_a_room_is_a_process_that_is_ready(
         )
         return made(bootstrap).replace("main(int(", f"{failure}\nmain(int(")
 
-    made = forking
-    monkeypatch.setattr(rooms, "forking", failing)
+    made = zygote_bootstrap
+    monkeypatch.setattr(rooms, "zygote_bootstrap", failing)
     worker = await started()
     assert here.zygote_pid is None
     assert parent(worker.pid) == os.getpid()

@@ -17,7 +17,7 @@ from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.steps import body
 from duetlink.compute.worker.protocol import faults
 from duetlink.compute.worker.room.draws import Draws
-from duetlink.compute.worker.room.interpreter import Interpreter, Unmade
+from duetlink.compute.worker.room.interpreter import Interpreter, NoResult
 from duetlink.compute.worker.room.mates import MatesHandler
 from duetlink.compute.worker.room.progress import Progress
 from duetlink.data import values
@@ -87,7 +87,7 @@ class CommandHandler:
             return
         try:
             made, shown = self._unaltered.run(program), plain(mock)
-        except Unmade:
+        except NoResult:
             return  # which the owner's run says as well
         if found := difference(shown, made):
             raise ProgramDiffers(found)
@@ -120,11 +120,11 @@ class _Owner:
             return values.decode(memoryview(bytearray(self._data[question.asset.name])))
         try:
             return self.run(question.program)
-        except Unmade as unmade:
-            raise OperationFailed(f"{unmade.fault}") from None
+        except NoResult as failure:
+            raise OperationFailed(f"{failure.fault}") from None
 
     def run(self, program: Program) -> Any:
-        """What a program makes. Raises Unmade."""
+        """What a program makes. Raises NoResult."""
         state = np.random.get_state(), torch.get_rng_state()
         try:
             return self._made(program)
@@ -138,7 +138,7 @@ class _Owner:
         with Draws("00") as draws, Progress(lambda name, content: None) as progress:
             made, _ = Interpreter(allowed(), assets, read, draws).run(progress)
             if isinstance(made, faults.Fault):
-                raise Unmade(made)
+                raise NoResult(made)
             return values.decode(memoryview(bytearray(_bytes_of(made))))
 
 

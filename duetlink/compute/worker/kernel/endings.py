@@ -25,12 +25,12 @@ class Ending(NamedTuple):
     is_killed: bool = False  # killed by the system or a person
 
 
-def late(timeout_s: float) -> Ending:
+def timed_out(timeout_s: float) -> Ending:
     """Describe the end of a room that took too long."""
     return Ending(f"a command took over {timeout_s:g} s, and the room was ended", is_limit=True)
 
 
-def of_status(status: int, last_words: bytes, limits: Limits) -> Ending:
+def from_status(status: int, last_words: bytes, limits: Limits) -> Ending:
     """Describe the end of a process that this side did not kill.
 
     `status` is its exit status, or the negative number of the signal that ended it; `last_words` the end of

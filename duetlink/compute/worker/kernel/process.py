@@ -16,7 +16,7 @@ from duetlink.compute.worker.kernel import endings, usage
 from duetlink.compute.worker.kernel.calls import Calls, PendingCommand, Reply
 from duetlink.compute.worker.kernel.channel import Channel
 from duetlink.compute.worker.kernel.endings import Ending
-from duetlink.compute.worker.kernel.ready import Process, taken
+from duetlink.compute.worker.kernel.ready import Process, take_spare
 from duetlink.compute.worker.kernel.result_memory import ResultMemory
 from duetlink.compute.worker.kernel.spawn import BOOTSTRAP, spawn
 from duetlink.compute.worker.protocol import failures
@@ -58,11 +58,11 @@ class Room:
         self._events = EventGate(loop.time())
         self._handler, self._began_s = Word(handler), loop.time()
         self._process: Process | None = None
-        self._was_waiting = False  # the process was a spare one, which existed before this room was requested
+        self._was_spare = False  # the process was a spare one, which existed before this room was requested
         self._channel: Channel | None = None
         self._watching: asyncio.Task[None] | None = None
         self._ending: Ending | None = None
-        self._calls = Calls(self._late)
+        self._calls = Calls(self._on_timeout)
         self._memory = ResultMemory(limits.result_bytes)
         self._errors = bytearray()
 
@@ -97,26 +97,26 @@ class Room:
         if handler not in HANDLERS and bootstrap == BOOTSTRAP:
             raise SettingError(f"a room has no command handler {handler!r}; there are {', '.join(HANDLERS)}")
         for _ in range(2):
-            worker = cls(handler, limits if limits is not None else Limits(), on_event)
+            room = cls(handler, limits if limits is not None else Limits(), on_event)
             try:
                 async with asyncio.timeout(timeout_s):
-                    await worker._open(handler, libraries, bootstrap)
+                    await room._open(handler, libraries, bootstrap)
             except TimeoutError:
                 why = f"the room was not ready after {timeout_s:g} s"
             except (WorkerUnavailable, RemoteProtocolError) as error:
                 why = str(error)
             except BaseException:
-                await worker._give_up("its start was cancelled")
+                await room._end_and_wait("its start was cancelled")
                 raise
             else:
-                emit(RoomStarted(worker._handler, worker._age_s))
-                return worker
-            await worker._give_up(why)
-            if not worker._was_killed_waiting():
+                emit(RoomStarted(room._handler, room._age_s))
+                return room
+            await room._end_and_wait(why)
+            if not room._was_killed_as_spare():
                 break
-        emit(RoomRefused(worker._handler, worker._age_s))
+        emit(RoomRefused(room._handler, room._age_s))
         refusal = WorkerUnavailable(why)
-        refusal.add_note(worker.last_words)
+        refusal.add_note(room.last_words)
         raise refusal
 
     @property
@@ -204,15 +204,15 @@ class Room:
 
     async def close(self) -> None:
         """End the room; its process is gone when this returns. Safe to call twice."""
-        await self._give_up("this side has closed the room")
+        await self._end_and_wait("this side has closed the room")
 
     # -- the process -----------------------------------------------------------------------------------------
 
     async def _open(self, handler: str, libraries: Sequence[str], bootstrap: str) -> None:
-        found = await taken(bootstrap)
-        self._was_waiting = found is not None
+        found = await take_spare(bootstrap)
+        self._was_spare = found is not None
         self._process, sock = found or await spawn(bootstrap, self.limits.threads)
-        self._channel = Channel(sock, self._heard, self._cut)
+        self._channel = Channel(sock, self._on_frame, self._on_channel_end)
         self._watching = asyncio.ensure_future(self._watch(self._process, self._channel))
         start = {"handler": handler, "libraries": list(libraries), "limits": asdict(self.limits)}
         self._send({"start": start})
@@ -220,10 +220,10 @@ class Room:
         self.isolation = Isolation.from_wire(ready)
         self.libraries = tuple(library for library in libraries if library in ready["libraries"])
 
-    def _was_killed_waiting(self) -> bool:
+    def _was_killed_as_spare(self) -> bool:
         """True if a spare process, or its zygote, was killed from outside before the room was ready."""
         assert self._ending is not None
-        return self._was_waiting and self._ending.is_killed
+        return self._was_spare and self._ending.is_killed
 
     async def _watch(self, process: Process, channel: Channel) -> None:
         assert process.stderr is not None
@@ -232,7 +232,7 @@ class Room:
         await asyncio.wait((collecting,), timeout=_REAP_TIMEOUT_S)
         collecting.cancel()
         channel.drain()
-        self._end(endings.of_status(status, bytes(self._errors), self.limits))
+        self._end(endings.from_status(status, bytes(self._errors), self.limits))
         assert self._ending is not None
         emit(
             RoomEnded(self._handler, self._age_s, limit=self._ending.is_limit, killed=self._ending.is_killed)
@@ -246,7 +246,7 @@ class Room:
             # a room that writes without end must not occupy this loop
             await asyncio.sleep(_ERRORS_PAUSE_S)
 
-    async def _give_up(self, why: str) -> None:
+    async def _end_and_wait(self, why: str) -> None:
         self.kill(why)
         if self._watching is not None:
             await asyncio.wait((self._watching,))
@@ -267,7 +267,7 @@ class Room:
             self._ready.exception()  # marks it as retrieved: `start` may not be waiting for it
         self._calls.fail(self._error)
 
-    def _cut(self, why: str, broken: bool) -> None:
+    def _on_channel_end(self, why: str, broken: bool) -> None:
         """Handle the end of the channel. If the process ends as well, its exit status says more."""
         crashed = Ending(why)
         if broken:
@@ -279,12 +279,12 @@ class Room:
         assert self._ending is not None
         return (WorkLimit if self._ending.is_limit else WorkerUnavailable)(self._ending.why)
 
-    def _late(self, call: PendingCommand) -> None:
+    def _on_timeout(self, call: PendingCommand) -> None:
         # this loop may have been blocked while the room answered in time
         if self._channel is not None:
             self._channel.drain()
         if self._calls.is_first(call):
-            self._end(endings.late(call.timeout_s))
+            self._end(endings.timed_out(call.timeout_s))
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -294,7 +294,7 @@ class Room:
         assert self._channel is not None
         self._channel.send(header, content, fds, urgent)
 
-    def _heard(self, frame: Frame) -> None:
+    def _on_frame(self, frame: Frame) -> None:
         header = frame.header
         if "event" in header:
             if self._events.admits(header["event"], frame.content, asyncio.get_running_loop().time()):
@@ -302,7 +302,7 @@ class Room:
         elif not self._ready.done():
             self._started(header)
         elif "want" in header:
-            self._make_room(header["want"], header.get("size_bytes"))
+            self._grant_memory(header["want"], header.get("size_bytes"))
         elif "failure" in header:
             call, error = self._calls.first(header["failure"]), failures.from_wire(header)
             self._memory.clear()
@@ -325,7 +325,7 @@ class Room:
             return
         self._ready.set_result(ready)
 
-    def _make_room(self, number: Any, size_bytes: Any) -> None:
+    def _grant_memory(self, number: Any, size_bytes: Any) -> None:
         if not self._calls.memory:
             raise RemoteProtocolError("it wants memory for nothing")
         try:

@@ -31,15 +31,16 @@ class Process(Protocol):
         """Wait for the end. Returns the exit status, or the negative number of the signal."""
 
 
-Made = tuple[Process, socket.socket]  # an unused process, and our end of its socket
+SpareProcess = tuple[Process, socket.socket]  # an unused process, and our end of its socket
 
-Source = Callable[[str], Awaitable[Made | None]]  # its argument is the program that starts the process
+# its argument is the program that starts the process
+Source = Callable[[str], Awaitable[SpareProcess | None]]
 
 _sources: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Source] = weakref.WeakKeyDictionary()
 in_child(_sources.clear)
 
 
-def keep(source: Source | None) -> None:
+def set_source(source: Source | None) -> None:
     """Set the source of spare processes on the running loop; None removes it."""
     loop = asyncio.get_running_loop()
     if source is None:
@@ -48,7 +49,7 @@ def keep(source: Source | None) -> None:
         _sources[loop] = source
 
 
-async def taken(bootstrap: str) -> Made | None:
+async def take_spare(bootstrap: str) -> SpareProcess | None:
     """Take a spare process that was started by this program; None if this loop has none at the moment."""
     source = _sources.get(asyncio.get_running_loop())
     return None if source is None else await source(bootstrap)

@@ -6,18 +6,18 @@ from duetlink.base.runtime import shared_memory
 from duetlink.compute.worker.protocol import memory
 from duetlink.errors import RemoteProtocolError, WorkLimit
 
-_MOST = 64
-_MOST_ASKED = 1000
+_MAX_PIECES = 64
+_MAX_REQUESTS = 1000
 
 
 class ResultMemory:
     """The result memory of one room, for the current command. `take` or `clear` closes its descriptors."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._fds: dict[int, int] = {}
         self._made_bytes = 0
-        self._asked = 0
+        self._requests = 0
 
     def make(self, number: object, size_bytes: object) -> int:
         """Return a descriptor of new memory, which this object keeps and closes.
@@ -28,12 +28,12 @@ class ResultMemory:
         """
         if type(number) is not int or type(size_bytes) is not int or number in self._fds or size_bytes < 0:
             raise RemoteProtocolError("it wants memory of a number that is in use, or of no size")
-        self._asked += 1
-        if self._asked > _MOST_ASKED:
-            raise RemoteProtocolError(f"it wants memory over {_MOST_ASKED} times for one result")
-        if self._made_bytes + size_bytes > self._most_bytes or len(self._fds) >= _MOST:
+        self._requests += 1
+        if self._requests > _MAX_REQUESTS:
+            raise RemoteProtocolError(f"it wants memory over {_MAX_REQUESTS} times for one result")
+        if self._made_bytes + size_bytes > self._max_bytes or len(self._fds) >= _MAX_PIECES:
             raise WorkLimit(
-                f"a result of {self._made_bytes + size_bytes:,} bytes is over the {self._most_bytes:,} that "
+                f"a result of {self._made_bytes + size_bytes:,} bytes is over the {self._max_bytes:,} that "
                 "the owner allows"
             )
         fd = self._fds[number] = memory.create(size_bytes)
@@ -64,4 +64,4 @@ class ResultMemory:
         """Close all of it, and start counting from zero."""
         memory.close_all(self._fds.values())
         self._fds.clear()
-        self._made_bytes = self._asked = 0
+        self._made_bytes = self._requests = 0

@@ -27,10 +27,10 @@ class RoomProcess:
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._transport: asyncio.ReadTransport | None = None
         self._when_ended: Callable[[], None] = lambda: None
-        self._loop.add_reader(status, self._told)
+        self._loop.add_reader(status, self._on_status)
 
     @classmethod
-    async def of(
+    async def attach(
         cls, pid: int, zygote: int, errors: int, status: int, when_ended: Callable[[], None]
     ) -> RoomProcess:
         """Wrap the process `pid`. Takes ownership of the pipes `errors` and `status`, even if it raises."""
@@ -72,11 +72,11 @@ class RoomProcess:
         """
         return await asyncio.shield(self._ended)
 
-    def _told(self) -> None:
+    def _on_status(self) -> None:
         try:
-            told = os.read(self._status, _STATUS_BYTES)
+            content = os.read(self._status, _STATUS_BYTES)
         except OSError:
-            told = b""
+            content = b""
         self._loop.remove_reader(self._status)
         os.close(self._status)
         with contextlib.suppress(ProcessLookupError):
@@ -86,7 +86,7 @@ class RoomProcess:
             self._pidfd = -1
         if self._transport is not None:
             self._loop.call_soon(self._transport.close)
-        self._ended.set_result(int(told) if told else -signal.SIGKILL)
+        self._ended.set_result(int(content) if content else -signal.SIGKILL)
         self._when_ended()
 
 

@@ -24,9 +24,9 @@ from typing import Any, TypeVar
 from duetlink.base.runtime.forks import in_child
 from duetlink.compute.worker.kernel import ready
 from duetlink.compute.worker.kernel.process import Room
-from duetlink.compute.worker.kernel.ready import Made
+from duetlink.compute.worker.kernel.ready import SpareProcess
 from duetlink.compute.worker.kernel.room_process import RoomProcess
-from duetlink.compute.worker.kernel.spawn import BOOTSTRAP, ahead, forking, spawn
+from duetlink.compute.worker.kernel.spawn import BOOTSTRAP, preloading_bootstrap, spawn, zygote_bootstrap
 from duetlink.compute.worker.protocol.libraries import LIBRARIES
 from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.errors import WorkerUnavailable
@@ -49,14 +49,16 @@ class Zygote:
         self._worker = worker
         self._forked = 0
         self._began_s = time.monotonic()
-        self._living = 0
+        self._running = 0
         self._is_retired = False
 
     @classmethod
     async def start(cls, bootstrap: str) -> Zygote:
         """Start a zygote. Raises WorkerUnavailable, also if its forks cannot compute."""
         limits = Limits(threads=1)  # no library may start threads: forks would not have them
-        return cls(await Room.start(limits, libraries=tuple(LIBRARIES), bootstrap=forking(bootstrap)))
+        return cls(
+            await Room.start(limits, libraries=tuple(LIBRARIES), bootstrap=zygote_bootstrap(bootstrap))
+        )
 
     @property
     def pid(self) -> int:
@@ -75,7 +77,7 @@ class Zygote:
         """Reset the count and the clock of `is_due`, because no replacement could be started."""
         self._forked, self._began_s = 0, time.monotonic()
 
-    async def fork(self) -> Made:
+    async def fork(self) -> SpareProcess:
         """Fork a process for a room. Raises WorkerUnavailable."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         errors, their_errors = os.pipe2(os.O_CLOEXEC)
@@ -90,7 +92,7 @@ class Zygote:
                 os.close(status)
                 raise
             pid = json.loads(reply.content)
-            process = await RoomProcess.of(pid, self.pid, errors, status, self._one_ended)
+            process = await RoomProcess.attach(pid, self.pid, errors, status, self._on_room_end)
         except BaseException:
             ours.close()
             raise
@@ -99,26 +101,26 @@ class Zygote:
             os.close(their_errors)
             os.close(their_status)
         self._forked += 1
-        self._living += 1
+        self._running += 1
         return process, ours
 
     def retire(self) -> None:
-        """End the zygote when its last room has ended. Rooms die with their zygote, so it waits for them."""
+        """End the zygote when its last room has ended. Rooms die with their zygote."""
         self._is_retired = True
-        if not self._living:
+        if not self._running:
             self._worker.kill("its last room has ended")
 
     async def close(self) -> None:
         """End the zygote and all its rooms."""
         await self._worker.close()
 
-    def _one_ended(self) -> None:
-        self._living -= 1
+    def _on_room_end(self) -> None:
+        self._running -= 1
         if self._is_retired:
             self.retire()
 
 
-class Rooms:
+class RoomPool:
     """The pool of one loop, to be used on that loop only.
 
     Each loop has its own, because a room process ends with the thread that started its zygote.
@@ -131,16 +133,16 @@ class Rooms:
         self._zygote: asyncio.Task[Zygote] | None = None
         self._next: asyncio.Task[Zygote] | None = None  # the replacement, until it is ready
         self._retired: weakref.WeakSet[Zygote] = weakref.WeakSet()
-        self._spare: asyncio.Task[Made] | None = None
+        self._spare: asyncio.Task[SpareProcess] | None = None
         self._is_closed = False
 
     @property
     def zygote_pid(self) -> int | None:
         """The process number of the zygote; None if it is not ready, or has ended."""
-        zygote = _made(self._zygote)
+        zygote = _finished(self._zygote)
         return zygote.pid if zygote is not None and not zygote.has_ended else None
 
-    async def offer(self, bootstrap: str) -> Made | None:
+    async def offer(self, bootstrap: str) -> SpareProcess | None:
         """Return a process that this program started; None if it is another program, or none can be made."""
         if bootstrap != self.bootstrap:
             return None
@@ -150,7 +152,7 @@ class Rooms:
             _log.info("this room starts as a new process, without a zygote: %s", error)
             return None
 
-    async def take(self) -> Made:
+    async def take(self) -> SpareProcess:
         """Return the spare process, or a new one, and have the next spare made. Raises WorkerUnavailable."""
         spare, self._spare = self._spare, None
         asyncio.get_running_loop().call_later(SPARE_S, self.warm)
@@ -163,7 +165,7 @@ class Rooms:
                 if self._spare is None and not self._is_closed:
                     self._spare = spare
                 else:
-                    _task(_thrown_away(spare))
+                    _start_task(_discard(spare))
                 raise
             else:
                 if process.returncode is None:
@@ -174,7 +176,7 @@ class Rooms:
     def warm(self) -> None:
         """Start making a spare process, unless there is one."""
         if self._spare is None and not self._is_closed:
-            self._spare = _task(self._make())
+            self._spare = _start_task(self._make())
 
     async def close(self) -> None:
         """End the zygotes and the spare process."""
@@ -186,12 +188,12 @@ class Rooms:
             if not task.done():  # a cancelled start ends its own process
                 task.cancel()
         await asyncio.gather(*zygotes, return_exceptions=True)
-        made = [zygote for task in zygotes if (zygote := _made(task)) is not None]
+        made = [zygote for task in zygotes if (zygote := _finished(task)) is not None]
         await asyncio.gather(*(zygote.close() for zygote in (*made, *self._retired)))
         if spare is not None:
-            await _thrown_away(spare)
+            await _discard(spare)
 
-    async def _make(self) -> Made:
+    async def _make(self) -> SpareProcess:
         if self._forks:
             try:
                 zygote = await self._ready()
@@ -200,27 +202,27 @@ class Rooms:
                 _log.warning("no room can be forked here, so each imports its libraries: %s", error)
             else:
                 return await zygote.fork()
-        return await spawn(ahead(self.bootstrap), Limits().threads)
+        return await spawn(preloading_bootstrap(self.bootstrap), Limits().threads)
 
     async def _ready(self) -> Zygote:
         """Return a running zygote, starting one if necessary. Raises WorkerUnavailable."""
         if self._is_closed:
             raise WorkerUnavailable("no room can be started: the last duet of this kernel is closed")
-        zygote = _made(self._zygote)
+        zygote = _finished(self._zygote)
         if zygote is not None and zygote.has_ended:
             self._zygote = None
         elif zygote is not None and zygote.is_due:
             self._renew(zygote)
         if self._zygote is None:
-            self._zygote = _task(Zygote.start(self.bootstrap))
+            self._zygote = _start_task(Zygote.start(self.bootstrap))
         return await asyncio.shield(self._zygote)
 
     def _renew(self, old: Zygote) -> None:
         """Start a replacement for a zygote that is due, or switch to it if it is ready."""
         if self._next is None:
-            self._next = _task(Zygote.start(self.bootstrap))
+            self._next = _start_task(Zygote.start(self.bootstrap))
         elif self._next.done():
-            if _made(self._next) is None:
+            if _finished(self._next) is None:
                 old.stay()
             else:
                 self._zygote = self._next
@@ -229,19 +231,19 @@ class Rooms:
             self._next = None
 
 
-def _made(task: asyncio.Task[Zygote] | None) -> Zygote | None:
+def _finished(task: asyncio.Task[Zygote] | None) -> Zygote | None:
     is_made = task is not None and task.done() and not task.cancelled() and task.exception() is None
     return task.result() if task is not None and is_made else None
 
 
-def _task(work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+def _start_task(work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
     """Start a task whose exception is not logged if it is never awaited."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task
 
 
-async def _thrown_away(making: asyncio.Task[Made]) -> None:
+async def _discard(making: asyncio.Task[SpareProcess]) -> None:
     await asyncio.wait((making,))  # ends soon: it is cancelled with its zygote
     if making.cancelled() or making.exception() is not None:
         return
@@ -252,34 +254,34 @@ async def _thrown_away(making: asyncio.Task[Made]) -> None:
     await process.wait()
 
 
-_here: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Rooms] = weakref.WeakKeyDictionary()
-in_child(_here.clear)
+_pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, RoomPool] = weakref.WeakKeyDictionary()
+in_child(_pools.clear)
 
 
 def use(bootstrap: str = BOOTSTRAP) -> Callable[[], Awaitable[None]]:
     """Keep rooms ready on the running loop. Returns a function to call and await when they are not needed."""
     loop = asyncio.get_running_loop()
-    rooms = _here.get(loop)
+    rooms = _pools.get(loop)
     if rooms is None:
-        rooms = _here[loop] = Rooms(bootstrap)
+        rooms = _pools[loop] = RoomPool(bootstrap)
     rooms.users += 1
-    ready.keep(rooms.offer)
+    ready.set_source(rooms.offer)
     return lambda: _leave(rooms)
 
 
-async def _leave(rooms: Rooms) -> None:
+async def _leave(rooms: RoomPool) -> None:
     rooms.users -= 1
     if not rooms.users:
         loop = asyncio.get_running_loop()
-        if _here.get(loop) is rooms:
-            del _here[loop]
-            ready.keep(None)
+        if _pools.get(loop) is rooms:
+            del _pools[loop]
+            ready.set_source(None)
         await rooms.close()
 
 
-def here() -> Rooms | None:
+def here() -> RoomPool | None:
     """Return the pool of the running loop; None if `use` is not in effect."""
-    return _here.get(asyncio.get_running_loop())
+    return _pools.get(asyncio.get_running_loop())
 
 
 def warm() -> None:

@@ -39,7 +39,7 @@ async def map_mock(room: Room, name: str, revision: int, fd: int, size_bytes: in
 
 async def ask_mates(room: Room, program: Program) -> Made | Fault:
     """Run a program on each kind of mates of the mocks that it names; see `MatesHandler`. Raises as `run`."""
-    reply = await _asked(room, program, "ask", {})
+    reply = await _call_with_program(room, program, "ask", {})
     return answers.read_result(reply.content, reply.fds)
 
 
@@ -76,15 +76,15 @@ async def begin(
     groups. Returns None if the value cannot be frozen, is over `max_bytes`, or took less than `least_s`. In
     both cases `end` runs the other steps. Raises WorkerUnavailable, WorkLimit.
     """
-    asked = {"steps": steps, "max_bytes": max_bytes, "least_s": least_s, "salt": salt}
-    reply = await _asked(room, program, "begin", asked)
+    fields = {"steps": steps, "max_bytes": max_bytes, "least_s": least_s, "salt": salt}
+    reply = await _call_with_program(room, program, "begin", fields)
     return answers.read_frozen(reply.content, reply.fds)
 
 
 async def end(room: Room, timeout_s: float) -> Made | Fault:
     """Run the rest of a program that was begun, and return its result. Raises as `run`."""
-    asked = json.dumps({"max_bytes": room.limits.result_bytes}).encode()
-    reply = await room.call("run", asked, timeout_s=timeout_s, memory=True)
+    fields = json.dumps({"max_bytes": room.limits.result_bytes}).encode()
+    reply = await room.call("run", fields, timeout_s=timeout_s, memory=True)
     return answers.read_result(reply.content, reply.fds)
 
 
@@ -98,17 +98,17 @@ async def run(
         WorkLimit: the room exceeded a limit, and has ended.
         OperationFailed: the command failed.
     """
-    asked = {"max_bytes": room.limits.result_bytes, "salt": salt, **(more or {})}
-    reply = await _asked(room, program, command, asked)
+    fields = {"max_bytes": room.limits.result_bytes, "salt": salt, **(more or {})}
+    reply = await _call_with_program(room, program, command, fields)
     return answers.read_result(reply.content, reply.fds)
 
 
-async def _asked(room: Room, program: Program, command: str, asked: dict[str, Any]) -> Reply:
+async def _call_with_program(room: Room, program: Program, command: str, fields: dict[str, Any]) -> Reply:
     segments = program.segments
     size_bytes = sum(map(len, segments))
     fd = await asyncio.to_thread(place, segments, size_bytes)
     try:
-        header = json.dumps(asked | {"size_bytes": size_bytes}).encode()
+        header = json.dumps(fields | {"size_bytes": size_bytes}).encode()
         return await room.call(command, header, [fd], memory=True)
     finally:
         os.close(fd)

@@ -23,12 +23,12 @@ main(int(sys.argv[1]))
 """
 
 
-def forking(bootstrap: str) -> str:
+def zygote_bootstrap(bootstrap: str) -> str:
     """Return the bootstrap program of a zygote for rooms of this bootstrap program."""
     return bootstrap.replace("duetlink.compute.worker.room.child", "duetlink.compute.worker.room.zygote")
 
 
-def ahead(bootstrap: str) -> str:
+def preloading_bootstrap(bootstrap: str) -> str:
     """Return the bootstrap program of a room that imports all libraries before it gets a task."""
     return bootstrap.replace("main(int(sys.argv[1]))", "main(int(sys.argv[1]), ahead=True)")
 

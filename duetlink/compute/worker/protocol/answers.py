@@ -33,10 +33,10 @@ Answer = tuple[bytes, Sequence[int]]
 def result(encoded: Encoded, group: Group) -> Answer:
     """Answer with a value and its group (`groups.py`). Raises WorkLimit if there is no memory for it."""
     memory = place(encoded.segments, encoded.size_bytes)
-    return json.dumps(_described(encoded, group)).encode(), (memory,)
+    return json.dumps(_describe(encoded, group)).encode(), (memory,)
 
 
-def not_given(fault: Fault) -> Answer:
+def no_result(fault: Fault) -> Answer:
     """Answer with a fault in place of a result."""
     return json.dumps({"fault": fault.to_list()}).encode(), ()
 
@@ -47,14 +47,14 @@ def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None
 
     Raises WorkerUnavailable.
     """
-    told = _parsed(content)
-    if isinstance(told, dict) and "fault" in told:
+    fields = _parse(content)
+    if isinstance(fields, dict) and "fault" in fields:
         close_all(fds)
         try:
-            return Fault.from_list(told["fault"])
+            return Fault.from_list(fields["fault"])
         except (ValueError, TypeError):
             raise WorkerUnavailable("the room's answer is not a valid fault") from None
-    return _taken(told, fds)
+    return _read_value(fields, fds)
 
 
 # -- a frozen value ------------------------------------------------------------------------------------------
@@ -74,9 +74,9 @@ def read_frozen(content: bytes, fds: Sequence[int]) -> tuple[int, int, State] | 
 
     Returns None if nothing was frozen. Raises WorkerUnavailable.
     """
-    told = _parsed(content)
+    fields = _parse(content)
     try:
-        size_bytes, state = told["frozen"], told.get("state")
+        size_bytes, state = fields["frozen"], fields.get("state")
         if size_bytes is None:
             close_all(fds)
             return None
@@ -98,7 +98,7 @@ def read_frozen(content: bytes, fds: Sequence[int]) -> tuple[int, int, State] | 
 def made(encoded: Encoded) -> Answer:
     """Answer with the return value of a function. Raises WorkLimit if there is no memory for it."""
     memory = place(encoded.segments, encoded.size_bytes)
-    return json.dumps({"made": _described(encoded, 1)}).encode(), (memory,)
+    return json.dumps({"made": _describe(encoded, 1)}).encode(), (memory,)
 
 
 def failed(failure: dict[str, Any]) -> Answer:
@@ -110,12 +110,12 @@ def read_outcome(content: bytes, fds: Sequence[int]) -> Encoded | dict[str, Any]
 
     Raises WorkerUnavailable.
     """
-    told = _parsed(content)
-    failure, found = (told.get("failed"), told.get("made")) if isinstance(told, dict) else (None, None)
+    fields = _parse(content)
+    failure, found = (fields.get("failed"), fields.get("made")) if isinstance(fields, dict) else (None, None)
     if isinstance(failure, dict) and found is None:
         close_all(fds)
         return failure
-    encoded, _ = _taken(found if failure is None else None, fds)
+    encoded, _ = _read_value(found if failure is None else None, fds)
     return encoded
 
 
@@ -131,7 +131,7 @@ class _Value(msgspec.Struct, frozen=True):
     group: int | None
 
 
-def _described(encoded: Encoded, group: Group) -> dict[str, Any]:
+def _describe(encoded: Encoded, group: Group) -> dict[str, Any]:
     summary = encoded.summary
     return {
         "kind": summary.kind,
@@ -145,9 +145,9 @@ def _described(encoded: Encoded, group: Group) -> dict[str, Any]:
     }
 
 
-def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
+def _read_value(fields: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
     try:
-        value = msgspec.convert(told, _Value)
+        value = msgspec.convert(fields, _Value)
         (fd,) = fds
         body = map_sealed(fd, value.size_bytes, writable_copy=False)
     except (ValueError, OverflowError, RemoteProtocolError):
@@ -161,7 +161,7 @@ def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
     ), value.group
 
 
-def _parsed(content: bytes) -> Any:
+def _parse(content: bytes) -> Any:
     """Parse JSON; None if it is malformed, which no reader accepts."""
     try:
         return json.loads(content)

@@ -57,7 +57,7 @@ class Fault:
 
     step: int  # the number of the step, from 1; 0: all steps succeeded, and the result could not be sent
     code: int
-    error: int = 0  # if `code` is RAISED: the class of the error, as a number of `error_of`
+    error: int = 0  # if `code` is RAISED: the class of the error, as a number of `error_number`
     words: str = ""  # for the owner only: they may quote the data
 
     def to_list(self) -> list[Any]:
@@ -65,24 +65,24 @@ class Fault:
         return [self.step, self.code, self.error, self.words]
 
     @classmethod
-    def from_list(cls, told: Sequence[Any]) -> Self:
+    def from_list(cls, fields: Sequence[Any]) -> Self:
         """Read the list that a room sent. Raises ValueError or TypeError if it is malformed."""
-        step, code, error, words = told
+        step, code, error, words = fields
         if any(type(number) is not int for number in (step, code, error)) or type(words) is not str:
             raise ValueError("a fault must be three numbers and a text")
         if not 0 <= step < MAX_STEP:
             raise ValueError(f"the step of a fault must be from 0 to {MAX_STEP - 1}")
         if code not in _CODES or not 0 <= error < len(_ERRORS):
             raise ValueError("the code or the error class of a fault is unknown")
-        return cls(step, code, error, in_one_line(words))
+        return cls(step, code, error, one_line(words))
 
 
-def in_one_line(words: str) -> str:
+def one_line(words: str) -> str:
     """Return words of a library or a room as one harmless line of at most MAX_WORDS characters."""
     return harmless(" ".join(words[:MAX_WORDS].split()))[:MAX_WORDS]
 
 
-def text_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return class and text of a library's error. The text is cut, since it may contain a whole table."""
     try:
         text = str(error)[:_MAX_TEXT]
@@ -91,11 +91,11 @@ def text_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"
 
 
-def error_of(error: BaseException) -> int:
+def error_number(error: BaseException) -> int:
     """Return the number of the nearest builtin class of an exception; 0 stands for Exception."""
     return next((_NUMBERS[kind] for kind in type(error).__mro__ if kind in _NUMBERS), 0)
 
 
 def error_name(number: int) -> str:
-    """Return the class name for a number of `error_of`, such as `ValueError`."""
+    """Return the class name for a number of `error_number`, such as `ValueError`."""
     return _ERRORS[number].__name__ if 0 <= number < len(_ERRORS) else "Exception"

@@ -35,8 +35,10 @@ class State(NamedTuple):
     """The groups that a run needs to continue after a frozen value."""
 
     group: Group  # of the frozen value
-    most: Group  # upper bound for every later result, because writes in place may be visible in any of them
-    kept: Group  # upper bound for results of objects that hold others, such as models, which may keep writes
+    # upper bound for every later result, because a write in place may be visible in any of them
+    write_bound: Group
+    # upper bound for results of objects that hold others, such as models, which may keep what was written
+    container_bound: Group
 
 
 # These return some of the rows that they are given, none of them twice
@@ -72,7 +74,7 @@ pandas.Series pandas.Timedelta pandas.Timestamp polars.DataFrame polars.Series t
 _OPERANDS = frozenset(_OPERAND_KINDS.split())
 _LABELLED = frozenset({"pandas.DataFrame", "pandas.Series"})
 _PLAIN = frozenset({int, float, bool, complex, str, bytes, type(None), slice})
-_OF_PAIRS = frozenset({".corr", ".cov", "numpy.corrcoef", "numpy.cov"})
+_PAIRWISE = frozenset({".corr", ".cov", "numpy.corrcoef", "numpy.cov"})
 _CHOICES = frozenset({int, bool, str, type(None)})  # classes of the arguments of an average
 _MISSING = "fcmM"  # dtype.kind of the NumPy types that have a value for missing items (NaN, NaT)
 _NUMBERS = "biufcm"
@@ -96,7 +98,7 @@ def _averages() -> Mapping[str, _Average]:
     }
 
 
-def of_aggregate(
+def aggregate_group(
     operation: str,
     private: Sequence[Any],
     arguments: Sequence[Any],
@@ -113,10 +115,10 @@ def of_aggregate(
         return 1
     if not _is_of_numbers(operation, arguments[0], result):
         return 1
-    return max(1, _smallest(operation, arguments[0], result))
+    return max(1, _rows_per_item(operation, arguments[0], result))
 
 
-def of_rows(
+def row_group(
     operation: str,
     effect: str,
     private: Sequence[Any],
@@ -133,7 +135,7 @@ def of_rows(
     if not private or not arguments or private[0] is not arguments[0]:
         return 1
     if operation == "operator.getitem":
-        chosen = _chooses(arguments[0], arguments[1])
+        chosen = _takes_rows_once(arguments[0], arguments[1])
     else:
         chosen = operation in _SAME_ROWS and (operation == ".groupby" or len(private) == 1)
     return ROWS if chosen and _is_part(arguments[0], result) else 1
@@ -164,8 +166,8 @@ def _is_by_item(
     result: Any,
 ) -> bool:
     """Apply `is_by_row` to arguments that are not known to be operands; False if some are not accepted."""
-    places = len(arguments) if operation.rpartition(".")[2] in PAIRING else 1
-    operands, settings = arguments[:places], [*arguments[places:], *keywords.values()]
+    count = len(arguments) if operation.rpartition(".")[2] in PAIRING else 1
+    operands, settings = arguments[:count], [*arguments[count:], *keywords.values()]
     if operation in _NOT_BY_ROW or not private or not keywords.keys() <= _SETTINGS:
         return False
     if not all(_is_among(source, operands) for source in private):
@@ -258,7 +260,7 @@ def _is_of_numbers(operation: str, source: Any, result: Any) -> bool:
     return all(dtype.kind in _NUMBERS for dtype in dtypes)
 
 
-def _smallest(operation: str, source: Any, result: Any) -> int:
+def _rows_per_item(operation: str, source: Any, result: Any) -> int:
     """Return the smallest number of rows that an item of an aggregate was made from."""
     if _is_groups(source):
         return _smallest_group(source)
@@ -267,7 +269,7 @@ def _smallest(operation: str, source: Any, result: Any) -> int:
     shape = _shape(source)
     if shape is None or 0 in shape or _rows(result) == shape[0]:
         return 1  # it has as many items as there are rows, so each may come from one row
-    if operation in _OF_PAIRS:
+    if operation in _PAIRWISE:
         return _complete(source, shape[0])
     return _present(source, shape[0])
 
@@ -310,7 +312,7 @@ def _present(source: Any, rows: int) -> int:
     return rows - int(missing.reshape(rows, -1).sum(0).max())
 
 
-def _chooses(source: Any, key: Any) -> bool:
+def _takes_rows_once(source: Any, key: Any) -> bool:
     """True if a key takes columns by name, or rows by a condition or slice, which take no row twice."""
     if isinstance(key, tuple) and key:
         # a condition together with a list would take items here and there

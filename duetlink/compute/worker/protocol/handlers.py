@@ -10,7 +10,7 @@ Emit = Callable[[str, bytes], None]
 Answer = tuple[bytes | memoryview, Sequence[int]]
 
 
-class Outside(NamedTuple):
+class UntrustedWork(NamedTuple):
     """Untrusted work to do before a command can be answered.
 
     `child.main` calls `work` once, and then `answer`. No stack frame above `work` refers to the handler or to
@@ -24,7 +24,7 @@ class Outside(NamedTuple):
 class CommandHandler(Protocol):
     """Carries out the commands of the kernel, one after the other, from the room's start to its end."""
 
-    def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer | Outside:
+    def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer | UntrustedWork:
         """Carry out one command. Returns content, and descriptors that `memory.place` made during this call.
 
         The caller closes `fds` afterwards; mappings of them stay valid. `emit(name, content)` sends a
@@ -32,7 +32,7 @@ class CommandHandler(Protocol):
         """
 
 
-class Kind(NamedTuple):
+class HandlerKind(NamedTuple):
     """The class that handles the commands of one kind of room."""
 
     module: str
@@ -40,15 +40,15 @@ class Kind(NamedTuple):
     runs_code: bool  # it runs source text that the owner has approved
 
 
-HANDLERS: dict[str, Kind] = {
-    "program": Kind("duetlink.compute.worker.room.program", "ProgramHandler", runs_code=False),
-    "job": Kind("duetlink.compute.worker.room.job", "JobHandler", runs_code=True),
-    "mates": Kind("duetlink.compute.worker.room.mates", "MatesHandler", runs_code=False),
-    "decode": Kind("duetlink.compute.worker.room.decoding", "DecodingHandler", runs_code=False),
+HANDLERS: dict[str, HandlerKind] = {
+    "program": HandlerKind("duetlink.compute.worker.room.program", "ProgramHandler", runs_code=False),
+    "job": HandlerKind("duetlink.compute.worker.room.job", "JobHandler", runs_code=True),
+    "mates": HandlerKind("duetlink.compute.worker.room.mates", "MatesHandler", runs_code=False),
+    "decode": HandlerKind("duetlink.compute.worker.room.decoding", "DecodingHandler", runs_code=False),
 }
 
 
-def make(kind: Kind) -> CommandHandler:
+def make(kind: HandlerKind) -> CommandHandler:
     """Import and create the handler of one kind of room."""
     handler: CommandHandler = getattr(importlib.import_module(kind.module), kind.name)()
     return handler

@@ -90,7 +90,7 @@ def set_threads(loaded: Collection[str], threads: int) -> None:
     os.environ["POLARS_MAX_THREADS"] = str(threads)
 
 
-def compute(loaded: Collection[str]) -> None:
+def run_parallel_regions(loaded: Collection[str]) -> None:
     """Run each kind of parallel region that hangs in a fork if its parent process has entered it before.
 
     A zygote tests with it whether its forks can compute.
@@ -120,7 +120,7 @@ def functions_of(loaded: Collection[str]) -> frozenset[str]:
     return frozenset({sys.modules["opendp._lib"].lib._name} if "opendp" in loaded else ())
 
 
-def settle(loaded: Collection[str], threads: int) -> None:
+def configure(loaded: Collection[str], threads: int) -> None:
     """Set what the libraries would otherwise read from the environment, which is empty after the lockdown."""
     if "polars" in loaded:
         import polars as pl
@@ -132,10 +132,10 @@ def settle(loaded: Collection[str], threads: int) -> None:
 
         pd.set_option("compute.use_numexpr", False)  # numexpr rounds differently if there are many rows
     if "torch" in loaded:
-        settle_compiler()
+        configure_compiler()
 
 
-def settle_compiler() -> None:
+def configure_compiler() -> None:
     """Set a cache directory that exists for torch's compiler.
 
     Torch's optimisers import the compiler. Without the directory its import fails half-way and cannot be

@@ -33,7 +33,7 @@ def create(size_bytes: int) -> int:
 _make: Callable[[int], int] | None = None
 
 
-def made_by(make: Callable[[int], int]) -> None:
+def set_allocator(make: Callable[[int], int]) -> None:
     """Have `place` get its memory from `make(size_bytes)`, which returns a descriptor, in this process."""
     global _make
     _make = make

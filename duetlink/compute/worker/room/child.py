@@ -54,12 +54,12 @@ def _room(fd: int, ahead: bool) -> Iterator[Work]:
     def ready(start: dict[str, Any]) -> Ready:
         loaded = libraries.load(start["libraries"])
         libraries.prepare(loaded, start["limits"]["threads"])
-        return made_ready(start, loaded, lockdown, None)
+        return lock_down(start, loaded, lockdown, None)
 
-    yield from serving(fd, ready)
+    yield from serve(fd, ready)
 
 
-def serving(fd: int, ready: Callable[[dict[str, Any]], Ready]) -> Iterator[Work]:
+def serve(fd: int, ready: Callable[[dict[str, Any]], Ready]) -> Iterator[Work]:
     """Serve as a room: lock down by `ready`, given the kernel's start message, then carry out commands.
 
     Yields untrusted functions as work for the caller to run. Ends the process instead of returning.
@@ -69,7 +69,7 @@ def serving(fd: int, ready: Callable[[dict[str, Any]], Ready]) -> Iterator[Work]
     try:
         handler = _start(console, ready)
         while True:
-            yield from _serving(console, handler, console.receive())
+            yield from _carry_out(console, handler, console.receive())
     except KernelGone:
         status = 0
     except BaseException:
@@ -88,12 +88,12 @@ def _start(console: Console, ready: Callable[[dict[str, Any]], Ready]) -> handle
         words = f": {error}" if isinstance(error, ExtensionFailed) else ""
         console.send({"unready": f"{type(error).__name__}{words}"})
         os._exit(1)
-    memory.made_by(console.want)
+    memory.set_allocator(console.request_memory)
     console.send({"ready": isolation.to_wire() | {"libraries": loaded, "extensions": shared_extensions()}})
     return handler
 
 
-def made_ready(start: dict[str, Any], loaded: list[str], lockdown: Lockdown, used_bytes: int | None) -> Ready:
+def lock_down(start: dict[str, Any], loaded: list[str], lockdown: Lockdown, used_bytes: int | None) -> Ready:
     """Create the handler and complete the lockdown; from here on the process can only compute.
 
     `used_bytes` is the memory of the process when it was forked; None if it was not forked.
@@ -106,11 +106,11 @@ def made_ready(start: dict[str, Any], loaded: list[str], lockdown: Lockdown, use
     loaded = [name for name in loaded if name == "numpy" or name in start["libraries"]]
     functions = libraries.functions_of(loaded)
     isolation = lockdown.complete(limits, functions, runs_code=kind.runs_code, forked_bytes=used_bytes)
-    libraries.settle(loaded, limits.threads)
+    libraries.configure(loaded, limits.threads)
     return handler, isolation, loaded
 
 
-def _serving(console: Console, handler: handlers.CommandHandler, frame: Frame) -> Iterator[Work]:
+def _carry_out(console: Console, handler: handlers.CommandHandler, frame: Frame) -> Iterator[Work]:
     number = frame.header["call"]
     try:
         try:
@@ -119,7 +119,7 @@ def _serving(console: Console, handler: handlers.CommandHandler, frame: Frame) -
             for fd in frame.fds:
                 with contextlib.suppress(OSError):
                     os.close(fd)
-        if isinstance(answer, handlers.Outside):
+        if isinstance(answer, handlers.UntrustedWork):
             yield answer.work
             answer = answer.answer()
         console.reply(number, *answer)

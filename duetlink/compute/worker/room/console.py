@@ -33,11 +33,11 @@ class Console:
         self._frames: deque[Frame] = deque()
         self._sending = threading.Lock()
         self._rate = Rate(time.monotonic())
-        self._wanted = 0
+        self._requests = 0
         self._reserve: bytearray | None = None  # freed to report an error when a command has used all memory
         # memory that was requested during this call: descriptor -> its number, and its inode, because the
         # code that got the descriptor may have closed it and its number may be in use again
-        self._rooms: dict[int, tuple[int, int]] = {}
+        self._memory: dict[int, tuple[int, int]] = {}
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -65,10 +65,10 @@ class Console:
             except OSError:
                 raise KernelGone from None
 
-    def want(self, size_bytes: int) -> int:
+    def request_memory(self, size_bytes: int) -> int:
         """Ask the kernel for memory and return its descriptor. Raises WorkLimit if the kernel refuses."""
-        self._wanted += 1
-        self.send({"want": self._wanted, "size_bytes": size_bytes})
+        self._requests += 1
+        self.send({"want": self._requests, "size_bytes": size_bytes})
         while True:
             # commands that arrived before the kernel's answer stay queued
             for index, frame in enumerate(self._frames):
@@ -76,21 +76,21 @@ class Console:
                     del self._frames[index]
                     if not frame.fds:
                         raise WorkLimit(frame.header["refused"])
-                    self._rooms[frame.fds[0]] = self._wanted, os.fstat(frame.fds[0]).st_ino
+                    self._memory[frame.fds[0]] = self._requests, os.fstat(frame.fds[0]).st_ino
                     return frame.fds[0]
             self._read()
 
     def reply(self, number: int, content: bytes | memoryview, fds: Sequence[int]) -> None:
         """Answer a command. `fds` is the memory with the result; other memory of this call is discarded."""
-        rooms = [self._rooms[fd][0] for fd in fds]
-        self._give_up_rooms()
-        self.send({"reply": number, "rooms": rooms}, content)
+        numbers = [self._memory[fd][0] for fd in fds]
+        self._discard_memory()
+        self.send({"reply": number, "rooms": numbers}, content)
 
     def fail(self, number: int, error: BaseException) -> None:
         """Answer a command with an error."""
         if isinstance(error, MemoryError):
             self._reserve = None
-        self._give_up_rooms()
+        self._discard_memory()
         self.send({"failure": number} | failures.to_wire(error))
 
     def emit(self, name: str, content: bytes) -> None:
@@ -100,12 +100,12 @@ class Console:
         if admitted:
             self.send({"event": name[:MAX_EVENT_NAME]}, content[:MAX_EVENT_BYTES])
 
-    def _give_up_rooms(self) -> None:
-        for fd, (_, inode) in self._rooms.items():
+    def _discard_memory(self) -> None:
+        for fd, (_, inode) in self._memory.items():
             with contextlib.suppress(OSError):
                 if os.fstat(fd).st_ino == inode:
                     os.close(fd)
-        self._rooms.clear()
+        self._memory.clear()
 
     def _read(self) -> None:
         try:

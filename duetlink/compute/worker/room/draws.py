@@ -36,7 +36,7 @@ class Draws:
     def __init__(self, salt: str) -> None:
         self._salt = salt
         self._stream = b""
-        self._asked = 0  # the number of requests for entropy since the last seed
+        self._requests = 0  # the number of requests for entropy since the last seed
         self._system: Callable[[int], int] | None = None
 
     def __enter__(self) -> Self:
@@ -62,13 +62,13 @@ class Draws:
 
     def _seed(self, text: str) -> None:
         self._stream = hashlib.sha256(f"duetlink draw 1 {text}".encode()).digest()
-        self._asked = 0
+        self._requests = 0
         _set_all(int.from_bytes(self._stream[:_SEED_BYTES]))
 
     def _randbits(self, bits: int) -> int:
-        self._asked += 1
+        self._requests += 1
         size_bytes = (bits + 7) // 8
-        drawn = hashlib.shake_256(self._stream + self._asked.to_bytes(8)).digest(size_bytes)
+        drawn = hashlib.shake_256(self._stream + self._requests.to_bytes(8)).digest(size_bytes)
         return int.from_bytes(drawn) >> (8 * size_bytes - bits)
 
 

@@ -24,7 +24,7 @@ def freeze(obj: Any, max_bytes: int) -> tuple[int, int] | None:
 
     Returns None if the object needs more than `max_bytes`, or would not have the same layout when decoded.
     """
-    if _look_of(obj) is None:
+    if _layout_of(obj) is None:
         return None
     try:
         encoded = values.encode(obj)
@@ -32,7 +32,7 @@ def freeze(obj: Any, max_bytes: int) -> tuple[int, int] | None:
         if size_bytes > max_bytes:
             return None
         fd = place(encoded.segments, size_bytes)
-        if _comes_back(obj, fd, size_bytes):
+        if _survives_encoding(obj, fd, size_bytes):
             return fd, size_bytes
         os.close(fd)
     except (KeyboardInterrupt, SystemExit, KernelGone):
@@ -42,7 +42,7 @@ def freeze(obj: Any, max_bytes: int) -> tuple[int, int] | None:
     return None
 
 
-def is_as_shared(obj: Any, body: memoryview) -> bool:
+def is_unchanged(obj: Any, body: memoryview) -> bool:
     """True if an object still equals the value that was decoded from this body.
 
     The body is copied, because objects that are decoded from read-only memory differ in their flags.
@@ -65,35 +65,35 @@ def _is_equal(one: memoryview, other: memoryview) -> bool:
     return not len(one) or np.array_equal(np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8))
 
 
-def _comes_back(obj: Any, fd: int, size_bytes: int) -> bool:
+def _survives_encoding(obj: Any, fd: int, size_bytes: int) -> bool:
     # the kernel seals this memory later; a private mapping does not prevent that
     memory = mmap.mmap(fd, size_bytes, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    return lies_alike(obj, values.decode(memoryview(memory), gradients=False))
+    return has_same_layout(obj, values.decode(memoryview(memory), gradients=False))
 
 
-def lies_alike(one: Any, other: Any) -> bool:
+def has_same_layout(one: Any, other: Any) -> bool:
     """True if two equal values also have the same memory layout, as far as results depend on it.
 
     False for values that may share memory or carry gradients, and for types whose layout is unknown.
     """
-    look = _look_of(one)
-    if look is None or type(one) is not type(other):
+    describe = _layout_of(one)
+    if describe is None or type(one) is not type(other):
         return False
-    looks = look(one)
-    return looks is not None and looks == look(other)
+    layout = describe(one)
+    return layout is not None and layout == describe(other)
 
 
-Look = Callable[[Any], Any]  # returns a comparable description of an object's layout; None: unknown
+DescribeLayout = Callable[[Any], Any]  # returns a comparable description of an object's layout; None: unknown
 
 
-def _look_of(obj: Any) -> Look | None:
+def _layout_of(obj: Any) -> DescribeLayout | None:
     kind: Any = type(obj)
     if kind in _PLAIN:
         return _plain
     library = kind.__module__.partition(".")[0]
     if library == "numpy" and hasattr(obj, "dtype") and hasattr(obj, "strides"):
         return _array if kind.__name__ == "ndarray" else _plain
-    return _LOOKS.get((library, kind.__name__))
+    return _LAYOUTS.get((library, kind.__name__))
 
 
 def _plain(obj: Any) -> Any:
@@ -157,7 +157,7 @@ def _polars(table: Any) -> Any:
     return [(str(column.dtype), column.n_chunks(), sorted(column.flags.items())) for column in columns]
 
 
-_LOOKS: dict[tuple[str, str], Look] = {
+_LAYOUTS: dict[tuple[str, str], DescribeLayout] = {
     ("pandas", "DataFrame"): _pandas,
     ("pandas", "Series"): _pandas,
     ("polars", "DataFrame"): _polars,

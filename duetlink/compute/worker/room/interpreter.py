@@ -61,7 +61,7 @@ from duetlink.errors import (
 Assets = Mapping[tuple[str, int], memoryview]
 
 
-class Unmade(Exception):
+class NoResult(Exception):
     """Raised when a result does not exist; carries the fault that is the reason."""
 
     def __init__(self, fault: Fault) -> None:
@@ -84,64 +84,66 @@ class Interpreter:
         # by step number, see groups.py; a result without an entry has the group 1
         self._groups: dict[int, groups.Group] = {}
         # the bounds that `State` describes
-        self._most: groups.Group = EVERYBODY
-        self._kept: groups.Group = EVERYBODY
+        self._write_bound: groups.Group = EVERYBODY
+        self._container_bound: groups.Group = EVERYBODY
         # by step number: the assets that steps opened, which no step may change
         self._shared: dict[int, tuple[str, int]] = {}
         self._records = True  # torch records gradients
         self._settings: Settings = ()
-        self._setting = contextlib.ExitStack()  # undoes `_settings` when it is closed
-        self._ending, self._ends = _last_uses(body)
-        self._released = 0  # the number of results of `_ending` that were released
+        self._applied_settings = contextlib.ExitStack()  # undoes `_settings` when it is closed
+        self._release_order, self._last_use = _last_uses(body)
+        self._released = 0  # the number of results of `_release_order` that were released
         self._done_up_to = 0  # the number of the last step that was run
-        self._thawed = 0  # the number of the step whose result is a frozen value; 0: none
+        self._frozen_step = 0  # the number of the step whose result is a frozen value; 0: none
         self._has_failed = False  # a step has failed
 
     def run(self, progress: Progress) -> tuple[Any, groups.Group]:
         """Run all remaining steps. Returns the target and its group.
 
         Raises:
-            Unmade: the target could not be computed.
+            NoResult: the target could not be computed.
         """
         self.go_on(progress, len(self._body.steps))
         target = self._body.target
-        return self._result(target), min(self._groups.get(target, 1), self._most)
+        return self._result(target), min(self._groups.get(target, 1), self._write_bound)
 
     def go_on(self, progress: Progress, until: int) -> None:
-        """Run the next steps, up to and including number `until`. Raises Unmade if the run ends early."""
-        objects, groups_, ends, ending = self._objects, self._groups, self._ends, self._ending
+        """Run the next steps, up to and including number `until`. Raises NoResult if the run ends early."""
+        objects, groups_, last_use, order = self._objects, self._groups, self._last_use, self._release_order
         operate = operators(self._allowed, objects, groups_)
-        released, count = self._released, len(ending)
+        released, count = self._released, len(order)
         try:
             _record_gradients(self._records)
             for number in range(self._done_up_to + 1, until + 1):
                 raw = self._body.steps[number - 1]
-                if number <= self._thawed and (number == self._thawed or ends[number] <= self._thawed):
+                if number <= self._frozen_step and (
+                    number == self._frozen_step or last_use[number] <= self._frozen_step
+                ):
                     continue
                 progress.at = number
                 if not (self._records and not self._settings and operate(number, raw)):
-                    self._do(number, raw)
-                while not self._goes_on and released < count and ends[ending[released]] <= number:
-                    objects.pop(ending[released], None)
-                    groups_.pop(ending[released], None)
+                    self._run_step(number, raw)
+                while not self._goes_on and released < count and last_use[order[released]] <= number:
+                    objects.pop(order[released], None)
+                    groups_.pop(order[released], None)
                     released += 1
         except BaseException:
             self._has_failed = True
             raise
         finally:
             _record_gradients(True)
-            self._set(())
+            self._apply_settings(())
             self._released, self._done_up_to = released, until
 
-    def _set(self, settings: Settings) -> None:
+    def _apply_settings(self, settings: Settings) -> None:
         """Apply library settings from now on. They stay in force over steps with equal settings.
 
         Torch keeps the tensors that autocast has converted while the settings stay in force.
         """
-        self._setting.close()
+        self._applied_settings.close()
         self._settings = settings
         if settings:
-            self._setting.enter_context(under(settings))
+            self._applied_settings.enter_context(under(settings))
 
     def lengthen(self, body: Body) -> None:
         """Continue with a longer program. The caller has checked that it begins with all the steps already
@@ -152,7 +154,7 @@ class Interpreter:
         if not self._goes_on or self._has_failed or len(body.steps) < self._done_up_to:
             raise RemoteProtocolError("this run cannot go on with another program")
         self._body = body
-        self._ending, self._ends = _last_uses(body)
+        self._release_order, self._last_use = _last_uses(body)
 
     # -- frozen values ---------------------------------------------------------------------------------------
 
@@ -166,7 +168,7 @@ class Interpreter:
         found = self._objects.get(number)
         if self._has_failed or number not in self._objects:
             return None
-        return found, State(self._groups.get(number, 1), self._most, self._kept)
+        return found, State(self._groups.get(number, 1), self._write_bound, self._container_bound)
 
     def opened(self) -> list[tuple[tuple[str, int], Any]]:
         """Return name, revision and present object of the assets that later steps may use."""
@@ -182,35 +184,35 @@ class Interpreter:
 
         Of those steps, the ones that open an asset or a value that later steps use are still run.
         """
-        self._thawed = number
+        self._frozen_step = number
         self._objects[number] = frozen
-        self._groups[number], self._most, self._kept = state
+        self._groups[number], self._write_bound, self._container_bound = state
 
     # -- one step --------------------------------------------------------------------------------------------
 
-    def _do(self, number: int, raw: Any) -> None:
-        """Run a step, and store its result or a fault. Raises Unmade if the run must end here."""
+    def _run_step(self, number: int, raw: Any) -> None:
+        """Run a step, and store its result or a fault. Raises NoResult if the run must end here."""
         try:
             step = wire.step_of(raw)
         except RemoteProtocolError as error:
-            raise Unmade(Fault(number, faults.MALFORMED, words=str(error))) from None
+            raise NoResult(Fault(number, faults.MALFORMED, words=str(error))) from None
         try:
-            self._step(number, step)
+            self._evaluate(number, step)
             return
-        except Unmade as unmade:
-            fault = unmade.fault
-            if _is_writing(step) and not self._changes_what_is_unmade(step):
+        except NoResult as failure:
+            fault = failure.fault
+            if _is_writing(step) and not self._changes_only_faults(step):
                 raise
         except (KeyboardInterrupt, SystemExit, KernelGone):
             raise
         except BaseException as error:  # a panic in a Rust library is not an Exception
             fault = _fault_of(error, number, step)
             if _is_writing(step) or fault.code == faults.NOT_MADE:
-                raise Unmade(fault) from None
+                raise NoResult(fault) from None
         self._objects[number] = fault
         self._has_failed = True
 
-    def _step(self, number: int, step: BodyStep) -> None:
+    def _evaluate(self, number: int, step: BodyStep) -> None:
         operation = step.operation
         if operation == program.VALUE:
             self._objects[number] = values.decode(self._value(step), gradients=False)
@@ -223,7 +225,7 @@ class Interpreter:
             _record_gradients(step.records)
             self._records = step.records
         if step.settings != self._settings:
-            self._set(step.settings)
+            self._apply_settings(step.settings)
         if step.draw is not None:
             self._draws.seed(step.draw)
         used: list[int] = []
@@ -240,14 +242,14 @@ class Interpreter:
         for reference in used:
             group = min(group, self._groups.get(reference, 1))
         if any(groups.holds_others(self._objects[reference]) for reference in used):
-            group = min(group, self._kept)
+            group = min(group, self._container_bound)
         effect, result = self._call(step, arguments, keywords, group)
         if group == groups.ROWS:
             private = [self._objects[reference] for reference in used if self._groups.get(reference) == group]
             if effect == AGGREGATE:
-                group = groups.of_aggregate(operation, private, arguments, keywords, result)
+                group = groups.aggregate_group(operation, private, arguments, keywords, result)
             else:
-                group = groups.of_rows(operation, effect, private, arguments, keywords, result)
+                group = groups.row_group(operation, effect, private, arguments, keywords, result)
         self._objects[number] = result
         if group != 1:
             self._groups[number] = group
@@ -264,7 +266,7 @@ class Interpreter:
             function = self._allowed.function(operation)
             if function.effect in (IN_PLACE, BACKWARD):
                 self._check_own(step, function.changes)
-            done = self._done(step, function.call, function.effect, arguments, keywords, group)
+            done = self._execute(step, function.call, function.effect, arguments, keywords, group)
             return function.effect, done
         if not arguments:
             raise RemoteProtocolError(f"{operation} has no argument")
@@ -278,23 +280,25 @@ class Interpreter:
                 )
             if effect in (IN_PLACE, BACKWARD):
                 self._check_own(step)
-            return effect, self._done(step, _method(name), effect, arguments, keywords, group)
+            return effect, self._execute(step, _method(name), effect, arguments, keywords, group)
         if operation.startswith("@="):
             name = operation[2:]
             if not self._allowed.settable(type(target), name) or len(arguments) != 2:
                 raise OperationRefused(f".{name} of a {type(target).__name__} may not be set")
             self._check_own(step)
-            self._changed(step, arguments, group)
-            setattr(target, name, separation.own(arguments[1], separation.maker_of(operation, arguments)))
+            self._note_write(step, arguments, group)
+            setattr(
+                target, name, separation.copy_arrays(arguments[1], separation.maker_of(operation, arguments))
+            )
             return IN_PLACE, None
         name = operation[1:]
         effect = self._allowed.attribute(type(target), name)
         if effect is None:
             raise OperationRefused(f".{name} of a {type(target).__name__} may not be read")
         maker = separation.maker_of(operation, arguments)
-        return effect, separation.apart(finished(getattr(target, name)), maker, arguments)
+        return effect, separation.separate(finished(getattr(target, name)), maker, arguments)
 
-    def _done(
+    def _execute(
         self,
         step: BodyStep,
         call: Callable[..., Any],
@@ -307,22 +311,22 @@ class Interpreter:
         operation = step.operation
         check(operation, arguments, keywords)
         if effect in (IN_PLACE, BACKWARD):
-            self._changed(step, arguments, group)
+            self._note_write(step, arguments, group)
         if effect == BACKWARD:
             arguments, keywords = separation.gradients(arguments, keywords)
         maker = separation.maker_of(operation, (*arguments, *keywords.values()))
         if maker in separation.TABLES:
             target = [] if operation.startswith(separation.TABLES) else arguments[:1]
-            others = [separation.own(argument, maker) for argument in arguments[len(target) :]]
+            others = [separation.copy_arrays(argument, maker) for argument in arguments[len(target) :]]
             arguments = [*target, *others]
-            keywords = {name: separation.own(argument, maker) for name, argument in keywords.items()}
-        result = self._result_of(step, call, effect, arguments, keywords)
+            keywords = {name: separation.copy_arrays(argument, maker) for name, argument in keywords.items()}
+        result = self._call_protected(step, call, effect, arguments, keywords)
         given = (*arguments, *keywords.values())
-        result = separation.apart(result, maker, given, fresh=effect in (ELEMENTWISE, AGGREGATE))
+        result = separation.separate(result, maker, given, fresh=effect in (ELEMENTWISE, AGGREGATE))
         check_items(operation, arguments[0] if effect == IN_PLACE else result)
         return result
 
-    def _result_of(
+    def _call_protected(
         self,
         step: BodyStep,
         call: Callable[..., Any],
@@ -333,10 +337,10 @@ class Interpreter:
         """Make a call while all arrays are read-only, except those that the lists say it writes to."""
         if effect == BACKWARD:
             return finished(call(*arguments, **keywords))
-        places = self._changed_places(step) if effect == IN_PLACE else ()
-        if len(arguments) <= max(places, default=-1):  # a changed argument was given by keyword
+        positions = self._changed_positions(step) if effect == IN_PLACE else ()
+        if len(arguments) <= max(positions, default=-1):  # a changed argument was given by keyword
             return finished(call(*arguments, **keywords))
-        changed = [arguments[place] for place in places]
+        changed = [arguments[position] for position in positions]
         given = (*arguments, *keywords.values())
         if changed:
             given = tuple(argument for argument in given if not _is_in(argument, changed))
@@ -354,17 +358,21 @@ class Interpreter:
             read_only.unlock(locked)
         # compiled code may require writable arrays even if it only reads them: run it again on copies
         if step.settings != self._settings:
-            self._set(step.settings)
+            self._apply_settings(step.settings)
         if step.draw is not None:
             self._draws.seed(step.draw)
 
         def copied(argument: Any) -> Any:
-            return argument if _is_in(argument, changed) else separation.own(argument, separation.TABLES[0])
+            return (
+                argument
+                if _is_in(argument, changed)
+                else separation.copy_arrays(argument, separation.TABLES[0])
+            )
 
         named = {name: copied(argument) for name, argument in keywords.items()}
         return finished(call(*map(copied, arguments), **named))
 
-    def _changed_places(self, step: BodyStep) -> Sequence[int]:
+    def _changed_positions(self, step: BodyStep) -> Sequence[int]:
         """Return the positions of the arguments that a writing step changes, by the lists."""
         if step.operation[0] in ".@":
             return (0,)
@@ -390,7 +398,7 @@ class Interpreter:
 
     def _check_own(self, step: BodyStep, changes: Sequence[int] = (0,)) -> None:
         """Refuse a step that changes an asset. A view may be changed: it is of this run's own copy."""
-        changed = [step.arguments[place] for place in changes if place < len(step.arguments)]
+        changed = [step.arguments[position] for position in changes if position < len(step.arguments)]
         if len(changed) < len(changes):
             changed += step.keywords.values()
         for target in changed:
@@ -401,14 +409,14 @@ class Interpreter:
         if step.operation.endswith("seed") and any(type(argument) is list for argument in step.arguments):
             raise OperationRefused("a seed must be a number, not the result of a step")
 
-    def _changed(self, step: BodyStep, arguments: Sequence[Any], group: groups.Group) -> None:
+    def _note_write(self, step: BodyStep, arguments: Sequence[Any], group: groups.Group) -> None:
         """Lower the groups after a write: the written data may be visible through other results."""
         target = step.arguments[0]
         group = 1 if group == groups.ROWS else group
         if groups.is_data(arguments[0]) or step.operation == ".backward":
-            self._most = min(self._most, group)
+            self._write_bound = min(self._write_bound, group)
         else:
-            self._kept = min(self._kept, group)
+            self._container_bound = min(self._container_bound, group)
         if type(target) is list and target and type(target[0]) is int:
             self._groups[target[0]] = min(self._groups.get(target[0], 1), group)
 
@@ -434,10 +442,10 @@ class Interpreter:
         except KeyError:
             raise RemoteProtocolError(f"no earlier step makes result {number}") from None
         if type(found) is Fault:
-            raise Unmade(found)
+            raise NoResult(found)
         return found
 
-    def _changes_what_is_unmade(self, step: BodyStep) -> bool:
+    def _changes_only_faults(self, step: BodyStep) -> bool:
         """True if all objects that a writing step changes are faults, and no other object would show the
         change.
 
@@ -446,16 +454,16 @@ class Interpreter:
         """
         if kind_by_name(step.operation, worst_effect) >= BACK:
             return False
-        places: Sequence[int] = (0,)
+        positions: Sequence[int] = (0,)
         with contextlib.suppress(OperationRefused):
-            places = self._changed_places(step)
-        changed = [step.arguments[place] for place in places if place < len(step.arguments)]
+            positions = self._changed_positions(step)
+        changed = [step.arguments[position] for position in positions if position < len(step.arguments)]
         numbers = list(_numbers(changed))
         return bool(numbers) and all(
-            type(self._objects.get(number)) is Fault and self._changes_itself(number) for number in numbers
+            type(self._objects.get(number)) is Fault and self._is_independent(number) for number in numbers
         )
 
-    def _changes_itself(self, number: int) -> bool:
+    def _is_independent(self, number: int) -> bool:
         """True if changing a step's result leaves its arguments unchanged, judged by name, as in slices."""
         operation = wire.step_of(self._body.steps[number - 1]).operation
         return operation.startswith("statsmodels.") or kind_by_name(operation, worst_effect) == FRESH
@@ -475,15 +483,15 @@ def _last_uses(body: Body) -> tuple[list[int], array[int]]:
     The second array is indexed by result number, and holds the number of the last step that uses the result.
     """
     count = len(body.steps)
-    ends = array("q", range(count + 1))
+    last_use = array("q", range(count + 1))
     for number, raw in enumerate(body.steps, 1):
         for used in _uses(raw):
             if 0 < used < number:
-                ends[used] = number
-    ending = sorted(range(1, count + 1), key=ends.__getitem__)
+                last_use[used] = number
+    order = sorted(range(1, count + 1), key=last_use.__getitem__)
     if 1 <= body.target <= count:
-        ending.remove(body.target)
-    return ending, ends
+        order.remove(body.target)
+    return order, last_use
 
 
 def _uses(raw: Any) -> Iterator[int]:
@@ -520,24 +528,24 @@ _CODES = (
 def _fault_of(error: BaseException, number: int, step: BodyStep) -> Fault:
     where = f"step {number} ({step.operation})"
     if isinstance(error, PrepError):  # counts as a library's ValueError about the data
-        return _told(number, faults.RAISED, f"{where}: {error}", faults.error_of(error))
+        return _make_fault(number, faults.RAISED, f"{where}: {error}", faults.error_number(error))
     if isinstance(error, DuetError):
         code = next((code for kind, code in _CODES if isinstance(error, kind)), faults.REFUSED)
-        return _told(number, code, f"{where}: {error}")
+        return _make_fault(number, code, f"{where}: {error}")
     if is_memory_error(error):
-        return _told(
-            number, faults.NOT_MADE, f"{where} needs more memory than there is: {faults.text_of(error)}"
+        return _make_fault(
+            number, faults.NOT_MADE, f"{where} needs more memory than there is: {faults.error_text(error)}"
         )
-    return _told(
+    return _make_fault(
         number,
         faults.RAISED,
-        f"{where} failed on the real data: {faults.text_of(error)}",
-        faults.error_of(error),
+        f"{where} failed on the real data: {faults.error_text(error)}",
+        faults.error_number(error),
     )
 
 
-def _told(number: int, code: int, words: str, error: int = 0) -> Fault:
-    return Fault(number, code, error, faults.in_one_line(words))
+def _make_fault(number: int, code: int, words: str, error: int = 0) -> Fault:
+    return Fault(number, code, error, faults.one_line(words))
 
 
 # -- calls ---------------------------------------------------------------------------------------------------

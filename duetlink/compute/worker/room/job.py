@@ -15,10 +15,10 @@ from duetlink.compute.operations.function import decode, parse_call
 from duetlink.compute.privacy import meter
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.worker.protocol import answers
-from duetlink.compute.worker.protocol.handlers import Answer, Emit, Outside
+from duetlink.compute.worker.protocol.handlers import Answer, Emit, UntrustedWork
 from duetlink.compute.worker.protocol.memory import map_sealed
 from duetlink.compute.worker.room.console import KernelGone
-from duetlink.compute.worker.room.output import printed
+from duetlink.compute.worker.room.output import captured_output
 from duetlink.data import values
 from duetlink.data.values.base import Encoded
 from duetlink.errors import BudgetExceeded, LimitExceeded, OperationFailed, RemoteProtocolError
@@ -35,7 +35,7 @@ class JobHandler:
     def __init__(self) -> None:
         self._inputs: dict[int, Any] = {}
 
-    def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer | Outside:
+    def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer | UntrustedWork:
         """Carry out `input` (an encoded value with a number) or `run` (source text and call).
 
         The answer to `run` is read by `answers.read_outcome`: a value, or a description of the failure.
@@ -51,10 +51,10 @@ class JobHandler:
             return self._run(asked, emit)
         raise RemoteProtocolError(f"the room knows no command {command!r}")
 
-    def _run(self, asked: dict[str, Any], emit: Emit) -> Outside:
+    def _run(self, asked: dict[str, Any], emit: Emit) -> UntrustedWork:
         job = _Job(asked["name"], asked["source"], asked["call"].encode(), self._inputs)
         around = contextlib.ExitStack()
-        around.enter_context(printed(emit))
+        around.enter_context(captured_output(emit))
         counted = around.enter_context(meter.counted())
 
         def answer() -> Answer:
@@ -74,7 +74,7 @@ class JobHandler:
             except BaseException as error:
                 return answers.failed(job.failure(error))
 
-        return Outside(job, answer)
+        return UntrustedWork(job, answer)
 
 
 class _Job:
@@ -96,11 +96,11 @@ class _Job:
     def __call__(self) -> None:
         """Call the function, and encode its result or describe its error, which may run its code, too."""
         try:
-            self.encoded = values.encode(self._made(), plain_nan=True)
+            self.encoded = values.encode(self._result(), plain_nan=True)
         except BaseException as error:  # SystemExit as well: it is reported like other errors
             self.failed = self.failure(error)
 
-    def _made(self) -> Any:
+    def _result(self) -> Any:
         # so that tracebacks show the source lines
         linecache.cache[self._file] = (
             len(self._source),
@@ -141,18 +141,18 @@ class _Job:
 
     def _traceback(self, error: BaseException) -> str:
         try:
-            told = traceback.TracebackException.from_exception(error, limit=-500)
-            self._keep_own(told, 0)
-            return "".join(told.format())
+            report = traceback.TracebackException.from_exception(error, limit=-500)
+            self._keep_own_frames(report, 0)
+            return "".join(report.format())
         except Exception as another:  # its own __str__ may raise
             return f"{type(error).__name__}, which cannot be shown ({type(another).__name__})"
 
-    def _keep_own(self, told: traceback.TracebackException, depth: int) -> None:
+    def _keep_own_frames(self, report: traceback.TracebackException, depth: int) -> None:
         """Remove the frames that are not the function's, here and in the exceptions that caused this one."""
-        told.stack[:] = [frame for frame in told.stack if frame.filename == self._file]
-        for cause in (told.__cause__, told.__context__):
+        report.stack[:] = [frame for frame in report.stack if frame.filename == self._file]
+        for cause in (report.__cause__, report.__context__):
             if cause is not None and depth < _MOST_KINDS:
-                self._keep_own(cause, depth + 1)
+                self._keep_own_frames(cause, depth + 1)
 
 
 def check_claim(claim: Claim, counted: meter.Meter) -> None:

@@ -21,7 +21,7 @@ from duetlink.compute.worker.protocol.groups import EVERYBODY
 from duetlink.compute.worker.protocol.handlers import Answer, Emit
 from duetlink.compute.worker.protocol.memory import map_sealed
 from duetlink.compute.worker.room.draws import Draws
-from duetlink.compute.worker.room.interpreter import Interpreter, Unmade
+from duetlink.compute.worker.room.interpreter import Interpreter, NoResult
 from duetlink.compute.worker.room.program import installed
 from duetlink.compute.worker.room.progress import Progress
 from duetlink.data import values
@@ -32,7 +32,7 @@ _FEW_ITEMS = 50  # the items of smaller values count as constants of the program
 Key = tuple[str, int]  # name and revision
 
 
-class _Made(NamedTuple):
+class _EncodedMates(NamedTuple):
     """The encoded mates of one mock, for the constants that they were last made with."""
 
     constants: tuple[Constant, ...]
@@ -45,7 +45,7 @@ class MatesHandler:
     def __init__(self) -> None:
         self._allowed = installed()
         self._mocks: dict[Key, memoryview] = {}
-        self._made: dict[Key, _Made] = {}
+        self._encoded: dict[Key, _EncodedMates] = {}
 
     def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer:
         """Carry out `mock` (an encoded mock) or `ask` (a program, answered by `answers`).
@@ -59,8 +59,8 @@ class MatesHandler:
             self.take((asked["name"], asked["revision"]), body)
             return b"", ()
         if command == "ask":
-            told = self.answers(wire.read(body), emit)
-            return answers.result(values.encode(told, plain_nan=True), EVERYBODY)
+            pairs = self.answers(wire.read(body), emit)
+            return answers.result(values.encode(pairs, plain_nan=True), EVERYBODY)
         raise RemoteProtocolError(f"the room of the mates knows no command {command!r}")
 
     def take(self, key: Key, mock: memoryview) -> None:
@@ -69,7 +69,7 @@ class MatesHandler:
 
     def answers(self, body: wire.Body, emit: Emit = lambda name, content: None) -> list[Any]:
         """Run a program on each kind of mates. Returns a fault or None, and a value, for each of KINDS."""
-        constants, opened = tuple(constants_of(body)), _opened(body)
+        constants, opened = tuple(constants_of(body)), _assets_of(body)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return [
@@ -82,8 +82,8 @@ class MatesHandler:
         try:
             with Draws(kind) as draws, Progress(emit) as progress:
                 made, _ = Interpreter(self._allowed, assets, body, draws).run(progress)
-        except Unmade as unmade:
-            return [unmade.fault.to_list(), None]
+        except NoResult as failure:
+            return [failure.fault.to_list(), None]
         try:
             values.summarise(made)
         except DuetError:
@@ -91,9 +91,9 @@ class MatesHandler:
         return [None, made]
 
     def _mate(self, key: Key, kind: str, constants: tuple[Constant, ...]) -> bytes:
-        made = self._made.get(key)
+        made = self._encoded.get(key)
         if made is None or made.constants != constants:
-            made = self._made[key] = _Made(constants, {})
+            made = self._encoded[key] = _EncodedMates(constants, {})
         if kind not in made.bodies:
             mock = values.decode(memoryview(bytearray(self._mocks[key])), gradients=False)
             encoded = values.encode(mate(mock, kind, key[0], constants), plain_nan=True)
@@ -101,7 +101,7 @@ class MatesHandler:
         return made.bodies[kind]
 
 
-def _opened(body: wire.Body) -> list[Key]:
+def _assets_of(body: wire.Body) -> list[Key]:
     """Return name and revision of each asset that a program opens."""
     steps = (wire.step_of(raw) for raw in body.steps)
     return [(step.arguments[0], step.arguments[1]) for step in steps if step.operation == ASSET]
@@ -124,7 +124,7 @@ def constants_of(body: wire.Body) -> list[Constant]:
         step = wire.step_of(raw)
         if step.operation not in (ASSET, VALUE):
             for argument in (*step.arguments, *step.keywords.values()):
-                look(_without_marks(argument))
+                look(_without_tags(argument))
     for value in body.values:
         with contextlib.suppress(DuetError):
             made: Any = values.decode(memoryview(bytearray(value)), gradients=False)
@@ -136,10 +136,10 @@ def constants_of(body: wire.Body) -> list[Constant]:
     return list(found)
 
 
-def _without_marks(argument: Any) -> Any:
+def _without_tags(argument: Any) -> Any:
     """Return an argument of a step without the tags of its encoding and without references to results."""
     if type(argument) is not list:
         return argument
     if type(argument[0]) is int or argument[0] in ("c", "f"):
         return []
-    return [_without_marks(part) for part in argument[1:]]
+    return [_without_tags(part) for part in argument[1:]]

@@ -22,20 +22,20 @@ Emit = Callable[[str, bytes], None]
 
 
 @contextlib.contextmanager
-def printed(emit: Emit) -> Iterator[None]:
+def captured_output(emit: Emit) -> Iterator[None]:
     """During the block, send printed lines as events `log`, and `duetlink.progress` as events `progress`.
 
     A thread sends them every 0.2 s. The content of `progress` is a number as JSON.
     """
     output, ended = Output(), threading.Event()
     # the thread empties this list at once, so that no object that a frame leads to holds `emit`
-    begun = [_telling(output, emit)]
-    ticking = threading.Thread(target=_tick, args=(begun, ended), name="output", daemon=True)
+    senders = [_sending(output, emit)]
+    ticking = threading.Thread(target=_tick, args=(senders, ended), name="output", daemon=True)
     try:
         with (
             contextlib.redirect_stdout(output),
             contextlib.redirect_stderr(output),
-            job_progress.told_to(output.told),
+            job_progress.told_to(output.on_progress),
         ):
             ticking.start()
             yield
@@ -43,23 +43,23 @@ def printed(emit: Emit) -> Iterator[None]:
         ended.set()
         ticking.join()
         output.end_line()
-        _tell(output, emit)
+        _send_events(output, emit)
 
 
-def _tick(begun: list[Iterator[None]], ended: threading.Event) -> None:
-    for _ in begun.pop():
+def _tick(senders: list[Iterator[None]], ended: threading.Event) -> None:
+    for _ in senders.pop():
         if ended.wait(_TICK_S):
             return
 
 
-def _telling(output: Output, emit: Emit) -> Iterator[None]:
+def _sending(output: Output, emit: Emit) -> Iterator[None]:
     while True:
         yield
-        _tell(output, emit)
+        _send_events(output, emit)
 
 
-def _tell(output: Output, emit: Emit) -> None:
-    for name, content in output.taken():
+def _send_events(output: Output, emit: Emit) -> None:
+    for name, content in output.events():
         emit(name, content)
 
 
@@ -92,7 +92,7 @@ class Output(io.TextIOBase):
                 self._take(self._open)
                 self._open = ""
 
-    def told(self, fraction: float, text: str) -> None:
+    def on_progress(self, fraction: float, text: str) -> None:
         """Record a call of `duetlink.progress`."""
         with self._lock:
             self._fraction = fraction
@@ -106,7 +106,7 @@ class Output(io.TextIOBase):
         self._left -= len(line) + 1
         self._lines.append(line[:_PIECE] if self._left > 0 else "… later output is not kept")
 
-    def taken(self) -> Iterator[tuple[str, bytes]]:
+    def events(self) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of the events for all output since the last call."""
         with self._lock:
             lines, self._lines = self._lines, []

@@ -23,8 +23,8 @@ from duetlink.compute.worker.protocol.groups import EVERYBODY, Group, State
 from duetlink.compute.worker.protocol.memory import map_sealed
 from duetlink.compute.worker.room.console import KernelGone
 from duetlink.compute.worker.room.draws import Draws
-from duetlink.compute.worker.room.frozen import freeze, is_as_shared
-from duetlink.compute.worker.room.interpreter import Assets, Interpreter, Unmade
+from duetlink.compute.worker.room.frozen import freeze, is_unchanged
+from duetlink.compute.worker.room.interpreter import Assets, Interpreter, NoResult
 from duetlink.compute.worker.room.progress import Emit, Progress
 from duetlink.data import values
 from duetlink.errors import (
@@ -47,7 +47,7 @@ class ProgramHandler:
     def __init__(self, allowed: Allowed | None = None) -> None:
         self._allowed = allowed if allowed is not None else installed()
         self._assets: dict[tuple[str, int], memoryview] = {}
-        self._as_shared: dict[tuple[str, int], memoryview] = {}  # read-only originals, of assets used twice
+        self._originals: dict[tuple[str, int], memoryview] = {}  # read-only originals, of assets used twice
         self._frozen: tuple[int, memoryview, State] | None = None
         self._begun: _Run | None = None
         self._handlers: dict[str, Callable[..., Answer]] = {
@@ -74,7 +74,7 @@ class ProgramHandler:
         body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
         self._assets[asked["name"], asked["revision"]] = body
         if asked.get("again"):
-            self._as_shared[asked["name"], asked["revision"]] = map_sealed(fd, asked["size_bytes"])
+            self._originals[asked["name"], asked["revision"]] = map_sealed(fd, asked["size_bytes"])
         return b"", ()
 
     def _take_frozen(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
@@ -86,31 +86,31 @@ class ProgramHandler:
 
     def _begin(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """Run the first steps of a program, and freeze the result of the last of them."""
-        run = self._opened(asked, fds, emit)
-        return run.freeze(asked["steps"], asked["max_bytes"], asked["least_s"], self._as_shared)
+        run = self._start_run(asked, fds, emit)
+        return run.freeze(asked["steps"], asked["max_bytes"], asked["least_s"], self._originals)
 
     def _run(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """Run a program, and answer with its encoded target or a fault."""
         try:
             obj, group = self._target(asked, fds, emit)
-        except Unmade as unmade:
-            return answers.not_given(unmade.fault)
+        except NoResult as failure:
+            return answers.no_result(failure.fault)
         try:
             encoded = values.encode(obj, plain_nan=True)
             if encoded.size_bytes <= asked["max_bytes"]:
                 return answers.result(encoded, group)
         except UnsupportedValue as error:
             words = f"a {type(obj).__name__} cannot travel; ask for its parts: {error}"
-            return answers.not_given(Fault(0, faults.CANNOT_TRAVEL, words=faults.in_one_line(words)))
+            return answers.no_result(Fault(0, faults.CANNOT_TRAVEL, words=faults.one_line(words)))
         except (KeyboardInterrupt, SystemExit, KernelGone):
             raise
         except (LimitExceeded, WorkLimit):
             pass
         except BaseException as error:  # encoding calls the object's library, which may raise anything
             if not is_memory_error(error):
-                words = faults.in_one_line(f"a {type(obj).__name__} cannot travel: {faults.text_of(error)}")
-                return answers.not_given(Fault(0, faults.CANNOT_TRAVEL, words=words))
-        return answers.not_given(Fault(0, faults.NOT_MADE, words="the result is larger than it may be"))
+                words = faults.one_line(f"a {type(obj).__name__} cannot travel: {faults.error_text(error)}")
+                return answers.no_result(Fault(0, faults.CANNOT_TRAVEL, words=words))
+        return answers.no_result(Fault(0, faults.NOT_MADE, words="the result is larger than it may be"))
 
     def _release(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """Answer with a private statistic of a program's target. The ledger is charged already."""
@@ -128,7 +128,7 @@ class ProgramHandler:
         return answers.result(values.encode(dataclasses.asdict(released), plain_nan=True), EVERYBODY)
 
     def _target(self, asked: Any, fds: Sequence[int], emit: Emit) -> tuple[Any, Group]:
-        """Run a program to its end; return its target and group. Raises Unmade, RemoteProtocolError.
+        """Run a program to its end; return its target and group. Raises NoResult, RemoteProtocolError.
 
         The program is the one that was begun, or the one in `fds`, or the one in `fds` as a continuation of
         the one that was run.
@@ -136,9 +136,11 @@ class ProgramHandler:
         if self._begun is not None and asked.get("goes_on") and fds:
             self._begun.lengthen(_body(asked, fds))
             return self._begun.end()
-        return (self._begun if self._begun is not None and not fds else self._opened(asked, fds, emit)).end()
+        return (
+            self._begun if self._begun is not None and not fds else self._start_run(asked, fds, emit)
+        ).end()
 
-    def _opened(self, asked: Any, fds: Sequence[int], emit: Emit) -> _Run:
+    def _start_run(self, asked: Any, fds: Sequence[int], emit: Emit) -> _Run:
         if self._begun is not None:
             raise RemoteProtocolError("a room runs one program, and this room has run one already")
         self._begun = _Run(self._allowed, self._assets, _body(asked, fds), asked, emit)
@@ -161,7 +163,7 @@ class _Run:
         draws = self._open.enter_context(Draws(asked["salt"]))
         self._progress = self._open.enter_context(Progress(emit))
         self._interpreter = Interpreter(allowed, assets, body, draws, goes_on=self._goes_on)
-        self._unmade: Unmade | None = None
+        self._failure: NoResult | None = None
 
     def lengthen(self, body: wire.Body) -> None:
         """Continue with a longer program, which begins with all steps of the one that was run."""
@@ -170,33 +172,33 @@ class _Run:
     def begin_with(self, steps: int, body: memoryview, state: State) -> None:
         self._interpreter.begin_with(steps, values.decode(body, gradients=False), state)
 
-    def freeze(self, steps: int, max_bytes: int, least_s: float, as_shared: Assets) -> Answer:
+    def freeze(self, steps: int, max_bytes: int, least_s: float, originals: Assets) -> Answer:
         """Run the first steps, and answer with the frozen result of the last of them, or with nothing.
 
-        `as_shared` holds the original bytes of the assets that the remaining steps open too. If the first
+        `originals` holds the original bytes of the assets that the remaining steps open too. If the first
         steps
         have changed one of those, nothing is frozen: a later run would open the original again.
         """
         began_s = time.monotonic()
         try:
             self._interpreter.go_on(self._progress, steps)
-        except Unmade as unmade:
-            self._unmade = unmade
+        except NoResult as failure:
+            self._failure = failure
         made = self._interpreter.so_far()
-        if made is not None and time.monotonic() - began_s >= least_s and self._are_as_shared(as_shared):
+        if made is not None and time.monotonic() - began_s >= least_s and self._are_unchanged(originals):
             obj, state = made
             if (kept := freeze(obj, max_bytes)) is not None:
                 return answers.frozen(*kept, state)
         return answers.nothing_frozen()
 
-    def _are_as_shared(self, bodies: Assets) -> bool:
+    def _are_unchanged(self, bodies: Assets) -> bool:
         opened = self._interpreter.opened()
-        return all(is_as_shared(obj, bodies[asset]) for asset, obj in opened if asset in bodies)
+        return all(is_unchanged(obj, bodies[asset]) for asset, obj in opened if asset in bodies)
 
     def end(self) -> tuple[Any, Group]:
         with contextlib.nullcontext() if self._goes_on else self._open:
-            if self._unmade is not None:
-                raise self._unmade
+            if self._failure is not None:
+                raise self._failure
             return self._interpreter.run(self._progress)
 
 

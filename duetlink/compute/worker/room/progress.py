@@ -19,7 +19,7 @@ class Progress:
     def __init__(self, emit: Emit) -> None:
         self.at = 0  # the number of the current step, from 1; written by the thread that runs the steps
         self._emit = emit
-        self._told = 0
+        self._last_sent = 0
         self._ended = threading.Event()
         self._ticking = threading.Thread(target=self._tick, name="progress", daemon=True)
 
@@ -34,6 +34,6 @@ class Progress:
     def _tick(self) -> None:
         while not self._ended.wait(TICK_S):
             at = self.at
-            if at != self._told:
-                self._told = at
+            if at != self._last_sent:
+                self._last_sent = at
                 self._emit("progress", str(at).encode())

@@ -14,13 +14,13 @@ import mmap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from duetlink.compute.worker.room.separation import is_array, parts
+from duetlink.compute.worker.room.separation import contents, is_array
 
 
 def lock(given: Iterable[Any]) -> list[Any]:
     """Make all arrays among the arguments and in their containers read-only. Returns these arrays."""
     locked = [
-        array for array in parts(given) if is_array(array) and array.flags.writeable and _is_ours(array)
+        array for array in contents(given) if is_array(array) and array.flags.writeable and _is_ours(array)
     ]
     for array in locked:
         array.setflags(write=False)
@@ -36,7 +36,7 @@ def unlock(locked: Sequence[Any]) -> None:
 def unlock_views(result: Any, unlocked: Sequence[Any]) -> None:
     """Make a step's results writable if they are views of arrays that were read-only during the step."""
     roots: set[int] = set()
-    for array in parts((result,)) if unlocked else ():
+    for array in contents((result,)) if unlocked else ():
         if is_array(array) and not array.flags.writeable and _is_whole(array):
             roots = roots or {id(_root(each)) for each in unlocked}
             if id(_root(array)) in roots:

@@ -35,15 +35,15 @@ def maker_of(operation: str, arguments: Sequence[Any]) -> str:
     return found[0] if found and found[0] in _OTHERS else ""
 
 
-def own(argument: Any, maker: str) -> Any:
+def copy_arrays(argument: Any, maker: str) -> Any:
     """Return an argument with its arrays replaced by copies if `maker` is one of TABLES; else unchanged."""
     if maker not in TABLES:
         return argument
     kind, library = type(argument), _library(argument)
     if kind in (list, tuple):
-        return kind(own(part, maker) for part in argument)
+        return kind(copy_arrays(part, maker) for part in argument)
     if kind is dict:
-        return {own(key, maker): own(part, maker) for key, part in argument.items()}
+        return {copy_arrays(key, maker): copy_arrays(part, maker) for key, part in argument.items()}
     if _is_tensor(argument):
         return argument.clone()
     # Polars uses the memory of pandas objects without a copy. An extension array of pandas is copied for
@@ -62,7 +62,7 @@ def gradients(arguments: list[Any], keywords: dict[str, Any]) -> tuple[list[Any]
     return [*arguments[:1], *copied], named
 
 
-def apart(result: Any, maker: str, given: Sequence[Any], *, fresh: bool = False) -> Any:
+def separate(result: Any, maker: str, given: Sequence[Any], *, fresh: bool = False) -> Any:
     """Return the result of an operation, or a copy that shares no memory with the arguments `given`.
 
     With `fresh`, no memory may be shared at all; otherwise none between a table library and another one.
@@ -70,7 +70,7 @@ def apart(result: Any, maker: str, given: Sequence[Any], *, fresh: bool = False)
     Raises:
         OperationRefused: a fresh result was required, and the object that was returned cannot be copied.
     """
-    all_ = list(parts(given))
+    all_ = list(contents(given))
     across = maker in TABLES or any(_library(part) in TABLES or _is_compiled(part) for part in all_)
     return _separated(result, maker, all_, fresh, across)
 
@@ -92,14 +92,14 @@ def _separated(result: Any, maker: str, parts: Sequence[Any], fresh: bool, acros
     return result
 
 
-def parts(values: Iterable[Any]) -> Iterator[Any]:
+def contents(values: Iterable[Any]) -> Iterator[Any]:
     """Yield the values, and recursively the contents of lists, tuples, sets and dicts among them."""
     for value in values:
         yield value
         if type(value) in (list, tuple, set):
-            yield from parts(value)
+            yield from contents(value)
         elif type(value) is dict:
-            yield from parts((*value.keys(), *value.values()))
+            yield from contents((*value.keys(), *value.values()))
 
 
 def _shares_array(result: Any, parts: Sequence[Any]) -> bool:

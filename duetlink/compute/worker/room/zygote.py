@@ -25,7 +25,7 @@ from duetlink.compute.worker.protocol import handlers, libraries
 from duetlink.compute.worker.room import child, huge_pages, program
 from duetlink.compute.worker.room.console import Console, KernelGone
 from duetlink.compute.worker.room.draws import Draws, seed_by_system
-from duetlink.compute.worker.room.interpreter import Interpreter, Unmade
+from duetlink.compute.worker.room.interpreter import Interpreter, NoResult
 from duetlink.compute.worker.room.progress import Progress
 from duetlink.compute.worker.sandbox import libc
 from duetlink.compute.worker.sandbox.lockdown import Lockdown
@@ -33,7 +33,7 @@ from duetlink.data import values
 from duetlink.extensions import shared_extensions
 
 _STATUS_BYTES = 100
-_TRIAL_S = 20.0  # the time limit; it takes half a second
+_TEST_S = 20.0  # the time limit; it takes half a second
 
 
 def main(fd: int) -> None:
@@ -41,11 +41,11 @@ def main(fd: int) -> None:
 
     In each fork it continues as a room, like `child.main`.
     """
-    for work in _forking(fd):
+    for work in _serve(fd):
         work()
 
 
-def _forking(fd: int) -> Iterator[child.Work]:
+def _serve(fd: int) -> Iterator[child.Work]:
     faulthandler.enable()
     lockdown = Lockdown(fd, libraries.LIBRARIES)
     console = Console(fd)
@@ -53,18 +53,18 @@ def _forking(fd: int) -> Iterator[child.Work]:
     try:
         start = console.receive().header["start"]
         loaded = libraries.load(start["libraries"])
-        trial = _Trial(loaded)  # its fork computes while this process continues with imports
+        test = _ForkTest(loaded)  # its fork computes while this process continues with imports
         _import_more(loaded)
         _fill_caches()
-        if not trial.is_passed():
+        if not test.is_passed():
             console.send({"unready": "a fork of it cannot compute"})
             os._exit(1)
         gc.collect()
         gc.freeze()  # garbage collection in rooms does not write to the pages of these objects
         huge_pages.join()
-        told = {"libraries": loaded, "extensions": shared_extensions()}
-        console.send({"ready": lockdown.half_done().to_wire() | told})
-        room = _Forking(console, lockdown, loaded, fd).forked()
+        report = {"libraries": loaded, "extensions": shared_extensions()}
+        console.send({"ready": lockdown.partial_isolation().to_wire() | report})
+        room = _ForkLoop(console, lockdown, loaded, fd).run()
     except KernelGone:
         status = 0
     except BaseException:
@@ -74,7 +74,7 @@ def _forking(fd: int) -> Iterator[child.Work]:
     os._exit(status)
 
 
-class _Trial:
+class _ForkTest:
     """A test fork that computes with two threads, to find out whether forks work, hang, or fail."""
 
     def __init__(self, loaded: list[str]) -> None:
@@ -83,7 +83,7 @@ class _Trial:
         if self._pid == 0:
             try:
                 _end_with_zygote(zygote)
-                libraries.compute(loaded)
+                libraries.run_parallel_regions(loaded)
                 os._exit(0)
             except BaseException:
                 traceback.print_exc()
@@ -94,7 +94,7 @@ class _Trial:
     def is_passed(self) -> bool:
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
-        if not poll.poll(_TRIAL_S * 1000):
+        if not poll.poll(_TEST_S * 1000):
             os.kill(self._pid, signal.SIGKILL)
         os.close(self._pidfd)
         return os.waitpid(self._pid, 0)[1] == 0
@@ -109,7 +109,7 @@ def _import_more(loaded: list[str]) -> None:
     if "pandas" in loaded:
         importlib.import_module("pandas").set_option("compute.use_numexpr", False)
     if "torch" in loaded:
-        libraries.settle_compiler()
+        libraries.configure_compiler()
         with contextlib.suppress(Exception):  # on failure, the first optimiser in a room imports 800 modules
             importlib.import_module("torch._dynamo")
 
@@ -128,7 +128,7 @@ def _fill_caches() -> None:
     """Run a small single-threaded program, which fills the caches that the first program of a room needs."""
     pieces, _ = body.write(15, _REHEARSED)
     allowed = program.installed()
-    with contextlib.suppress(Unmade), Draws("") as draws:  # pandas may not be installed
+    with contextlib.suppress(NoResult), Draws("") as draws:  # pandas may not be installed
         whole = body.read(memoryview(b"".join(pieces)))
         made, _ = Interpreter(allowed, {}, whole, draws).run(Progress(lambda name, content: None))
         values.decode(memoryview(bytearray(b"".join(values.encode(made).segments))))
@@ -137,7 +137,7 @@ def _fill_caches() -> None:
             allowed.method(kind, "mean")
 
 
-class _Forking:
+class _ForkLoop:
     """The main loop of the zygote: forks a room at each command, and reports the ends of rooms."""
 
     def __init__(self, console: Console, lockdown: Lockdown, loaded: list[str], fd: int) -> None:
@@ -146,9 +146,9 @@ class _Forking:
         self._loaded = loaded
         self._fd = fd
         self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._watched: dict[int, int] = {}  # process number of a room -> the pipe for its exit status
+        self._status_pipes: dict[int, int] = {}  # process number of a room -> the pipe for its exit status
 
-    def forked(self) -> Iterator[child.Work]:
+    def run(self) -> Iterator[child.Work]:
         """Fork rooms for ever. Returns in a fork only, with the work of that room. Raises KernelGone."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
@@ -165,43 +165,43 @@ class _Forking:
                 return room
 
     def _reap(self) -> None:
-        while self._watched:
+        while self._status_pipes:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
-            told = self._watched.pop(pid, -1)
-            if told >= 0:
+            status_pipe = self._status_pipes.pop(pid, -1)
+            if status_pipe >= 0:
                 with contextlib.suppress(OSError):
-                    os.write(told, str(os.waitstatus_to_exitcode(status)).encode()[:_STATUS_BYTES])
-                os.close(told)
+                    os.write(status_pipe, str(os.waitstatus_to_exitcode(status)).encode()[:_STATUS_BYTES])
+                os.close(status_pipe)
 
     def _fork(self) -> Iterator[child.Work] | None:
         """Fork one room. Returns its work in the fork, and None in the zygote."""
         frame = self._console.receive()
-        sock, errors, told = frame.fds
+        sock, errors, status_pipe = frame.fds
         used_bytes = self._lockdown.used_bytes()
         zygote = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
-                self._forget(told)
+                self._close_inherited(status_pipe)
                 os.dup2(errors, 2)
                 os.close(errors)
                 return _room(zygote, sock, self._lockdown, self._loaded, used_bytes)
             except BaseException:
                 os._exit(1)
-        self._watched[pid] = told
+        self._status_pipes[pid] = status_pipe
         os.close(sock)
         os.close(errors)
         self._console.reply(frame.header["call"], json.dumps(pid).encode(), ())
         return None
 
-    def _forget(self, told: int) -> None:
+    def _close_inherited(self, status_pipe: int) -> None:
         """Close the zygote's descriptors in a fork, and reset its signal handlers."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._console.detach()
-        for fd in (told, self._fd, self._wake, self._woken, *self._watched.values()):
+        for fd in (status_pipe, self._fd, self._wake, self._woken, *self._status_pipes.values()):
             os.close(fd)
 
 
@@ -217,4 +217,4 @@ def _room(
     _end_with_zygote(zygote)
     seed_by_system()
     threading.Thread(target=child.end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
-    return child.serving(fd, lambda start: child.made_ready(start, loaded, lockdown, used_bytes))
+    return child.serve(fd, lambda start: child.lock_down(start, loaded, lockdown, used_bytes))

@@ -51,7 +51,7 @@ class Lockdown:
                     landlock.restrict(self._readable, version)
                     self._landlock = version
 
-    def half_done(self) -> Isolation:
+    def partial_isolation(self) -> Isolation:
         """Return the isolation that is in force before `complete`, as in a zygote."""
         return self._isolation(False, "none")
 
