@@ -7,55 +7,55 @@ from __future__ import annotations
 
 _WHY = (
     (
-        "makes one value of many rows, so that one person changes every row that it is used with: use a "
+        "computes one value from many rows, so that one person changes every row that it is used with: use a "
         "number that you know, such as one that was released before",
         "sum mean median min max amin amax std var any all len prod count quantile percentile norm average "
         "mode nunique describe first last item argmax argmin idxmax idxmin count_nonzero nansum nanmean corr",
     ),
     (
-        "makes a row from others, which one person may change: do it without its neighbours",
+        "computes a row from other rows, which one person may change: use the row alone",
         "cumsum cumprod cummax cummin diff shift rolling ewm expanding rank interpolate ffill bfill "
         "pct_change gradient convolve roll cumulative_sum unwrap pad factorize cut qcut softmax normalize",
     ),
     (
-        "puts rows where others were: a statistic does not depend on their order, so leave it out",
+        "moves rows: a statistic does not depend on their order, so leave it out",
         "sort sort_values sort_index argsort sorted flip reverse permute shuffle partition lexsort transpose "
         "reset_index set_index reindex T",
     ),
     (
-        "chooses rows by their place or label, which are others when a row is added: choose them by a "
+        "chooses rows by their position or label, which change when a row is added: choose them by a "
         "condition on the data, such as table[table['x'] > 3]",
         "head tail iloc loc iat at take sample slice limit nth top_k nlargest nsmallest unique "
         "drop_duplicates index_select gather choose compress extract nonzero masked_select drop xs squeeze",
     ),
     (
-        "may hold a row many times, so that one person counts as many: leave it out",
+        "may repeat a row many times, so that one person counts as many: leave it out",
         "concat concatenate append repeat tile merge join explode stack hstack vstack cat broadcast_to "
         "expand outer meshgrid kron extend melt pivot resize column_stack",
     ),
     (
-        "brings rows together: make a histogram, or filter one group after the other",
+        "combines rows: make a histogram, or filter one group after the other",
         "groupby group_by agg aggregate resample value_counts pivot_table crosstab unstack bincount",
     ),
     (
-        "is not exact, so that the last bit of a row may depend on where it stands: let the owner share a "
-        "column of it",
+        "is not exact, so that the last bit of a row may depend on its position: let the owner share a "
+        "column with the result",
         "exp log log2 log10 log1p expm1 exp2 sin cos tan tanh sinh cosh arcsin arccos arctan arctan2 power "
         "sigmoid cbrt hypot float_power logaddexp asin acos atan atan2 rsqrt erf",
     ),
     (
-        "gives the rows another form: take a column, and leave its form as it is",
+        "gives the rows another form: take a column, and keep its form",
         "reshape ravel flatten view unsqueeze expand_dims swapaxes matmul dot mm einsum inner",
     ),
     (
-        "calls a function or reads a text as a program: write it with operators, such as (x > 3) & (y < 5)",
+        "calls a function or runs a text as a program: write it with operators, such as (x > 3) & (y < 5)",
         "apply map applymap pipe transform eval query map_elements assign",
     ),
 )
 _BY_NAME = {name: why for why, names in _WHY for name in names.split()}
 _OTHER = (
-    "is not known to leave each row by itself: there are columns, filters by conditions, arithmetic, "
-    "comparison, clip and where, each with numbers or with columns of the same asset"
+    "is not known to keep rows apart: you can use columns, filters by conditions, arithmetic, comparison, "
+    "clip and where, each with numbers or with columns of the same asset"
 )
 
 

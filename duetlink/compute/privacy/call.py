@@ -65,16 +65,16 @@ def check_rows(first: Table, other: Table) -> None:
     """Raises Unstable if two tables may have different rows, or belong to different libraries."""
     if (first.rows.asset, first.rows.revision) != (other.rows.asset, other.rows.revision):
         raise Unstable(
-            f"it brings together {_named(first.rows)} and {_named(other.rows)}: a private statistic is of "
+            f"it combines {_named(first.rows)} and {_named(other.rows)}: a private statistic is of "
             "one asset, and its owner can share both as one"
         )
     if first.rows != other.rows:
         raise Unstable(
             "its columns were filtered in different steps: filter the frame once, and take the columns of "
-            "what is left"
+            "the filtered frame"
         )
     if first.library != other.library:
-        raise Unstable(f"it brings together columns of {first.library} and of {other.library}")
+        raise Unstable(f"it combines columns of {first.library} and of {other.library}")
 
 
 def kind_of(item: Item) -> str:

@@ -120,7 +120,7 @@ def _getitem(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], po
     if isinstance(table, Matrix) and isinstance(key, tuple):
         return _matrix_column(table, key)
     raise Unstable(
-        "it chooses rows by their position or label, which are others when a row is added; choose them by a "
+        "it chooses rows by their position or label, which change when a row is added; choose them by a "
         "condition on the data, such as table[table['x'] > 3]"
     )
 
@@ -138,7 +138,7 @@ def _attribute(table: Table, name: str) -> Table:
         frame = getattr(sys.modules.get(PANDAS), "DataFrame", None)
         if frame is not None and not hasattr(frame, name):
             return Column(PANDAS, _kind(table, name), table.rows)
-    raise Unstable("it is not a column; take columns as table['name']")
+    raise Unstable("it is no column; take columns as table['name']")
 
 
 def _kind(table: PrivateTable, name: Any) -> str:

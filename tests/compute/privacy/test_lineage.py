@@ -103,19 +103,19 @@ ATTACKS: dict[str, tuple[Build, str]] = {
     # a step before, which mixes rows
     "divided by its own sum": (
         lambda p: p.do("operator.truediv", x := age(p), p.do(".sum", x)),
-        ".sum: it makes one value of many rows",
+        ".sum: it computes one value from many rows",
     ),
     "minus the mean": (lambda p: p.do("operator.sub", x := age(p), p.do("numpy.mean", x)), "many rows"),
     "compared with the largest": (lambda p: p.do("operator.eq", x := age(p), p.do(".max", x)), "many rows"),
     "clipped to the smallest": (lambda p: p.do(".clip", x := age(p), p.do(".min", x), 9), "many rows"),
     "sorted": (lambda p: p.do(".sort_values", age(p)), "order"),
-    "cumsum": (lambda p: p.do(".cumsum", age(p)), "from others"),
-    "numpy.cumsum": (lambda p: p.do("numpy.cumsum", age(p)), "from others"),
-    "shift": (lambda p: p.do(".shift", age(p), 1), "from others"),
-    "diff": (lambda p: p.do(".diff", age(p)), "from others"),
-    "rank": (lambda p: p.do(".rank", age(p)), "from others"),
-    "interpolate": (lambda p: p.do(".interpolate", age(p)), "from others"),
-    "filled from the row before": (lambda p: p.do(".ffill", age(p)), "from others"),
+    "cumsum": (lambda p: p.do(".cumsum", age(p)), "from other rows"),
+    "numpy.cumsum": (lambda p: p.do("numpy.cumsum", age(p)), "from other rows"),
+    "shift": (lambda p: p.do(".shift", age(p), 1), "from other rows"),
+    "diff": (lambda p: p.do(".diff", age(p)), "from other rows"),
+    "rank": (lambda p: p.do(".rank", age(p)), "from other rows"),
+    "interpolate": (lambda p: p.do(".interpolate", age(p)), "from other rows"),
+    "filled from the row before": (lambda p: p.do(".ffill", age(p)), "from other rows"),
     "filled a number of times": (lambda p: p.do(".fillna", age(p), 9, limit=1), "no keywords"),
     "filled with the mean": (lambda p: p.do(".fillna", x := age(p), p.do(".mean", x)), "many rows"),
     "filled by another column": (lambda p: p.do(".fillna", age(p), age(p)), "constant"),
@@ -125,7 +125,7 @@ ATTACKS: dict[str, tuple[Build, str]] = {
         "histogram",
     ),
     "value_counts": (lambda p: p.do(".value_counts", age(p)), "histogram"),
-    "rolling": (lambda p: p.do(".mean", p.do(".rolling", age(p), 3)), "from others"),
+    "rolling": (lambda p: p.do(".mean", p.do(".rolling", age(p), 3)), "from other rows"),
     # by place or label
     "rows with the labels of others, which a preparation has numbered anew": (
         lambda p: p.do(
@@ -135,26 +135,32 @@ ATTACKS: dict[str, tuple[Build, str]] = {
         ),
         "different steps",
     ),
-    "head": (lambda p: p.do(".head", age(p), 3), "place"),
-    "sample": (lambda p: p.do(".sample", age(p), 3), "place"),
-    "a slice": (lambda p: p.item(age(p), slice(0, 3)), "place"),
+    "head": (lambda p: p.do(".head", age(p), 3), "position"),
+    "sample": (lambda p: p.do(".sample", age(p), 3), "position"),
+    "a slice": (lambda p: p.item(age(p), slice(0, 3)), "position"),
     "a slice of a frame": (lambda p: p.item(p.asset(), slice(0, 3)), "named by a text"),
-    "a slice of an array": (lambda p: p.item(p.asset("array"), slice(None, None, 2)), "place"),
-    "a row of an array": (lambda p: p.item(p.asset("array"), 0), "place"),
+    "a slice of an array": (lambda p: p.item(p.asset("array"), slice(None, None, 2)), "position"),
+    "a row of an array": (lambda p: p.item(p.asset("array"), 0), "position"),
     "a row by its label": (lambda p: p.item(age(p), "alice"), "label"),
-    "a row of a matrix": (lambda p: p.item(p.asset("matrix"), (0, slice(None))), "column is taken"),
-    "some rows of a matrix": (lambda p: p.item(p.asset("matrix"), (slice(0, 9), 1)), "column is taken"),
-    "a matrix by truth": (lambda p: p.item(p.asset("matrix"), (slice(None), True)), "column is taken"),
-    "a new axis": (lambda p: p.item(p.asset("array"), (None, slice(None))), "place"),
+    "a row of a matrix": (lambda p: p.item(p.asset("matrix"), (0, slice(None))), "column of a matrix"),
+    "some rows of a matrix": (
+        lambda p: p.item(p.asset("matrix"), (slice(0, 9), 1)),
+        "column of a matrix",
+    ),
+    "a matrix by truth": (
+        lambda p: p.item(p.asset("matrix"), (slice(None), True)),
+        "column of a matrix",
+    ),
+    "a new axis": (lambda p: p.item(p.asset("array"), (None, slice(None))), "position"),
     "iloc": (lambda p: p.item(p.do("@iloc", age(p)), 3), "no column"),
     "loc": (lambda p: p.item(p.do("@loc", p.asset()), 3), "no column"),
     "transposed": (lambda p: p.do("@T", p.asset("matrix")), "no column"),
-    "drop_duplicates": (lambda p: p.do(".drop_duplicates", age(p)), "place"),
-    "nlargest": (lambda p: p.do(".nlargest", age(p), 3), "place"),
+    "drop_duplicates": (lambda p: p.do(".drop_duplicates", age(p)), "position"),
+    "nlargest": (lambda p: p.do(".nlargest", age(p), 3), "position"),
     # rows many times
     "by whole numbers of its own": (lambda p: p.item(x := p.asset("whole"), x), "condition"),
-    "by a list of places": (lambda p: p.item(p.asset("array"), [0, 0, 0]), "place"),
-    "by truth values in a list": (lambda p: p.item(p.asset("array"), [True, False]), "place"),
+    "by a list of places": (lambda p: p.item(p.asset("array"), [0, 0, 0]), "position"),
+    "by truth values in a list": (lambda p: p.item(p.asset("array"), [True, False]), "position"),
     "with itself": (lambda p: p.do("numpy.concatenate", [p.asset("array")]), "argument"),
     "pandas.concat": (lambda p: p.do("pandas.concat", [p.asset()]), "argument"),
     "repeat": (lambda p: p.do("numpy.repeat", p.asset("array"), 9), "many times"),
@@ -324,8 +330,8 @@ def test_a_refusal_names_the_step(allowed: Allowed, schemas: Schemas) -> None:
     assert isinstance(found, Refusal)
     assert found.step == p.steps[total.id - 1]
     assert found.words == (
-        "no private statistic can be made of result 4: step 3, .sum: it makes one value of many rows, so "
-        "that one person changes every row that it is used with: use a number that you know, such as one "
+        "no private statistic can be made of result 4: step 3, .sum: it computes one value from many rows, "
+        "so that one person changes every row that it is used with: use a number that you know, such as one "
         "that was released before"
     )
 

@@ -29,8 +29,8 @@ class DecodingHandler:
         """
         if command != "decode":
             raise RemoteProtocolError(f"the room knows no command {command!r}")
-        asked = json.loads(content)
+        fields = json.loads(content)
         (fd,) = fds
-        body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
-        touch(values.decode(body, room=values.DecodeBudget(asked["room_bytes"])))
+        body = map_sealed(fd, fields["size_bytes"], writable_copy=True)
+        touch(values.decode(body, room=values.DecodeBudget(fields["room_bytes"])))
         return b"", ()

@@ -41,18 +41,18 @@ class JobHandler:
         The answer to `run` is read by `answers.read_outcome`: a value, or a description of the failure.
         Raises RemoteProtocolError for other commands, and the errors of `values.decode`.
         """
-        asked = json.loads(content)
+        fields = json.loads(content)
         if command == "input":
             (fd,) = fds
-            body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
-            self._inputs[asked["number"]] = values.decode(body)
+            body = map_sealed(fd, fields["size_bytes"], writable_copy=True)
+            self._inputs[fields["number"]] = values.decode(body)
             return b"", ()
         if command == "run":
-            return self._run(asked, emit)
+            return self._run(fields, emit)
         raise RemoteProtocolError(f"the room knows no command {command!r}")
 
-    def _run(self, asked: dict[str, Any], emit: Emit) -> UntrustedWork:
-        job = _Job(asked["name"], asked["source"], asked["call"].encode(), self._inputs)
+    def _run(self, fields: dict[str, Any], emit: Emit) -> UntrustedWork:
+        job = _Job(fields["name"], fields["source"], fields["call"].encode(), self._inputs)
         around = contextlib.ExitStack()
         around.enter_context(captured_output(emit))
         counted = around.enter_context(meter.counted())
@@ -63,9 +63,9 @@ class JobHandler:
             if encoded is None:
                 return answers.failed(job.failed)
             try:
-                if asked["claim"] is not None:
-                    check_claim(Claim(*asked["claim"]), counted)
-                size_bytes, most = encoded.size_bytes, asked["max_bytes"]
+                if fields["claim"] is not None:
+                    check_claim(Claim(*fields["claim"]), counted)
+                size_bytes, most = encoded.size_bytes, fields["max_bytes"]
                 if size_bytes > most:
                     raise LimitExceeded(f"the result has {size_bytes:,} bytes, over the {most:,} allowed")
                 return answers.made(encoded)

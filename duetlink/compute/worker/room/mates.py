@@ -52,11 +52,11 @@ class MatesHandler:
 
         Raises RemoteProtocolError for other commands.
         """
-        asked = json.loads(content)
+        fields = json.loads(content)
         (fd,) = fds
-        body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
+        body = map_sealed(fd, fields["size_bytes"], writable_copy=True)
         if command == "mock":
-            self.take((asked["name"], asked["revision"]), body)
+            self.take((fields["name"], fields["revision"]), body)
             return b"", ()
         if command == "ask":
             pairs = self.answers(wire.read(body), emit)

@@ -68,36 +68,36 @@ class ProgramHandler:
             warnings.simplefilter("ignore")
             return handler(json.loads(content), fds, emit)
 
-    def _take_asset(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
+    def _take_asset(self, fields: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """Keep the memory of an asset for the program to come."""
         (fd,) = fds
-        body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
-        self._assets[asked["name"], asked["revision"]] = body
-        if asked.get("again"):
-            self._originals[asked["name"], asked["revision"]] = map_sealed(fd, asked["size_bytes"])
+        body = map_sealed(fd, fields["size_bytes"], writable_copy=True)
+        self._assets[fields["name"], fields["revision"]] = body
+        if fields.get("again"):
+            self._originals[fields["name"], fields["revision"]] = map_sealed(fd, fields["size_bytes"])
         return b"", ()
 
-    def _take_frozen(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
+    def _take_frozen(self, fields: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """Keep the frozen value that an earlier room made by the first steps of the program to come."""
         (fd,) = fds
-        body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
-        self._frozen = asked["steps"], body, State(*asked["state"])
+        body = map_sealed(fd, fields["size_bytes"], writable_copy=True)
+        self._frozen = fields["steps"], body, State(*fields["state"])
         return b"", ()
 
-    def _begin(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
+    def _begin(self, fields: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """Run the first steps of a program, and freeze the result of the last of them."""
-        run = self._start_run(asked, fds, emit)
-        return run.freeze(asked["steps"], asked["max_bytes"], asked["least_s"], self._originals)
+        run = self._start_run(fields, fds, emit)
+        return run.freeze(fields["steps"], fields["max_bytes"], fields["least_s"], self._originals)
 
-    def _run(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
+    def _run(self, fields: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """Run a program, and answer with its encoded target or a fault."""
         try:
-            obj, group = self._target(asked, fds, emit)
+            obj, group = self._target(fields, fds, emit)
         except NoResult as failure:
             return answers.no_result(failure.fault)
         try:
             encoded = values.encode(obj, plain_nan=True)
-            if encoded.size_bytes <= asked["max_bytes"]:
+            if encoded.size_bytes <= fields["max_bytes"]:
                 return answers.result(encoded, group)
         except UnsupportedValue as error:
             words = f"a {type(obj).__name__} cannot travel; ask for its parts: {error}"
@@ -112,13 +112,13 @@ class ProgramHandler:
                 return answers.no_result(Fault(0, faults.CANNOT_TRAVEL, words=words))
         return answers.no_result(Fault(0, faults.NOT_MADE, words="the result is larger than it may be"))
 
-    def _release(self, asked: Any, fds: Sequence[int], emit: Emit) -> Answer:
+    def _release(self, fields: Any, fds: Sequence[int], emit: Emit) -> Answer:
         """Answer with a private statistic of a program's target. The ledger is charged already."""
-        statistic = Statistic.from_json(asked["statistic"].encode())
-        bounds = tuple(asked["bounds"]) if asked["bounds"] is not None else None
-        planned = plan(statistic, bounds, max_contributions=asked["rows_per_person"])
+        statistic = Statistic.from_json(fields["statistic"].encode())
+        bounds = tuple(fields["bounds"]) if fields["bounds"] is not None else None
+        planned = plan(statistic, bounds, max_contributions=fields["rows_per_person"])
         try:
-            column, _ = self._target(asked, fds, emit)
+            column, _ = self._target(fields, fds, emit)
         except (KeyboardInterrupt, SystemExit, KernelGone):
             raise
         except BaseException:  # its type and text would reveal something about the data
@@ -127,40 +127,40 @@ class ProgramHandler:
         released = planned.release(column)
         return answers.result(values.encode(dataclasses.asdict(released), plain_nan=True), EVERYBODY)
 
-    def _target(self, asked: Any, fds: Sequence[int], emit: Emit) -> tuple[Any, Group]:
+    def _target(self, fields: Any, fds: Sequence[int], emit: Emit) -> tuple[Any, Group]:
         """Run a program to its end; return its target and group. Raises NoResult, RemoteProtocolError.
 
         The program is the one that was begun, or the one in `fds`, or the one in `fds` as a continuation of
         the one that was run.
         """
-        if self._begun is not None and asked.get("goes_on") and fds:
-            self._begun.lengthen(_body(asked, fds))
+        if self._begun is not None and fields.get("goes_on") and fds:
+            self._begun.lengthen(_body(fields, fds))
             return self._begun.end()
         return (
-            self._begun if self._begun is not None and not fds else self._start_run(asked, fds, emit)
+            self._begun if self._begun is not None and not fds else self._start_run(fields, fds, emit)
         ).end()
 
-    def _start_run(self, asked: Any, fds: Sequence[int], emit: Emit) -> _Run:
+    def _start_run(self, fields: Any, fds: Sequence[int], emit: Emit) -> _Run:
         if self._begun is not None:
             raise RemoteProtocolError("a room runs one program, and this room has run one already")
-        self._begun = _Run(self._allowed, self._assets, _body(asked, fds), asked, emit)
+        self._begun = _Run(self._allowed, self._assets, _body(fields, fds), fields, emit)
         if self._frozen is not None:
             self._begun.begin_with(*self._frozen)
         return self._begun
 
 
-def _body(asked: Any, fds: Sequence[int]) -> wire.Body:
+def _body(fields: Any, fds: Sequence[int]) -> wire.Body:
     (fd,) = fds
-    return wire.read(map_sealed(fd, asked["size_bytes"], writable_copy=True))
+    return wire.read(map_sealed(fd, fields["size_bytes"], writable_copy=True))
 
 
 class _Run:
     """The run of a room's program."""
 
-    def __init__(self, allowed: Allowed, assets: Assets, body: wire.Body, asked: Any, emit: Emit) -> None:
-        self._goes_on = bool(asked.get("goes_on"))
+    def __init__(self, allowed: Allowed, assets: Assets, body: wire.Body, fields: Any, emit: Emit) -> None:
+        self._goes_on = bool(fields.get("goes_on"))
         self._open = contextlib.ExitStack()
-        draws = self._open.enter_context(Draws(asked["salt"]))
+        draws = self._open.enter_context(Draws(fields["salt"]))
         self._progress = self._open.enter_context(Progress(emit))
         self._interpreter = Interpreter(allowed, assets, body, draws, goes_on=self._goes_on)
         self._failure: NoResult | None = None
