@@ -81,8 +81,7 @@ class Room:
 
         Args:
             handler: the kind of room, a key of `HANDLERS`.
-            libraries: the keys of `LIBRARIES` that it should import; those that are not installed are
-            skipped.
+            libraries: the keys of `LIBRARIES` that it should import, without those that are not installed.
             on_event: called with name and content of each progress event. Both may be anything.
             bootstrap: the program that starts the process; tests use their own.
 
@@ -174,10 +173,9 @@ class Room:
                 has ended.
             WorkerUnavailable: the room has ended, or broke its protocol and was ended.
             LimitExceeded: the command is too large.
-            OperationFailed: the command needs more memory than the limit, or its handler raised this. The
-            room
-                continues, as with every other error of the handler:
-            DuetError: as the handler raised it; RemoteFailure in place of an error that is no DuetError.
+            OperationFailed: the command needs more memory than the limit, or its handler raised this.
+            DuetError: another error that the handler raised; RemoteFailure for one that is no DuetError. The
+                room continues after this and after OperationFailed.
         """
         if self._ending is not None:
             raise self._error()

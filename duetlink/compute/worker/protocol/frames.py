@@ -55,8 +55,7 @@ class FrameReader:
 
         Raises:
             LimitExceeded: a frame is over the limits.
-            RemoteProtocolError: the bytes or descriptors are no valid frames. The reader must not be used
-            again.
+            RemoteProtocolError: bytes or descriptors are no valid frames. The reader must not be used again.
         """
         self._data += data
         self._fds.extend(fds)

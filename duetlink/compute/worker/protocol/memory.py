@@ -82,8 +82,7 @@ def map_sealed(fd: int, size_bytes: int, writable_copy: bool = False) -> memoryv
     """Map sealed memory without a copy. The caller keeps the descriptor and may close it at once.
 
     Args:
-        writable_copy: make the mapping writable. A write copies the page, and is visible in this mapping
-        only.
+        writable_copy: make the mapping writable. A write copies the page, and only this mapping shows it.
 
     Raises:
         RemoteProtocolError: the descriptor is not sealed memory of this size.

@@ -46,8 +46,8 @@ def copy_arrays(argument: Any, maker: str) -> Any:
         return {copy_arrays(key, maker): copy_arrays(part, maker) for key, part in argument.items()}
     if _is_tensor(argument):
         return argument.clone()
-    # Polars uses the memory of pandas objects without a copy. An extension array of pandas is copied for
-    # other makers too: a bare one is written to directly, and an index takes over that of a series
+    # Polars uses the memory of pandas objects without a copy. For pandas, objects with extension arrays are
+    # copied: a bare extension array can be written to, and an index takes over that of a series
     taken = library == "pandas" and (maker == "polars" or not _is_plain(argument))
     return argument.copy() if is_array(argument) or (taken and hasattr(argument, "copy")) else argument
 

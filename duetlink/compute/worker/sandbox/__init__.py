@@ -4,5 +4,5 @@
 - seccomp: a filter in Linux that refuses system calls, such as those for sockets and processes (seccomp(2)).
 - Limits: memory, processor time, file size and descriptors (getrlimit(2)).
 - Capabilities: the privileges of root that the process gives up (capabilities(7)).
-- Audit hook: Python's own check before it opens files or sockets (PEP 578); the only mechanism on macOS.
+- Audit hook: Python's own check before it opens files or sockets (PEP 578); the only such check on macOS.
 """
