@@ -84,7 +84,7 @@ OWN = {
     "duetlink.groups.torch.store_links:StoreLinks.cut": "the result of a future that is done",
     "duetlink.groups.torch.face:Face": "called by torch; by LoopThread.run, as all of these",
     "duetlink.groups.torch.group_store:GroupStore": "the same; answers are told apart by their numbers",
-    "duetlink.groups.torch.job:TorchJob.close": "the end of a job; what is left of it is freed by the next call",
+    "duetlink.groups.torch.job:TorchJob.close": "the end of a job; the next call frees what is left",
     "duetlink.groups.torch.work:PendingWork": "as PendingWork.wait",
     "duetlink_gossip.courier:Courier.close": "the end of a gossip, ten seconds at most",
 }

@@ -55,7 +55,7 @@ class ReceivedOffer:
 
 
 @dataclass(slots=True)
-class _Landing:
+class _Destination:
     """The buffer for the content of an accepted message. `into` is None after the receiver has stopped
     waiting.
     """
@@ -90,7 +90,7 @@ class Messages:
         self._arrivals: list[ReceivedOffer] = []  # the same letters, in the order of their arrival
         self._wishes: list[_Wish] = []
         self._answers: dict[tuple[int, int], asyncio.Future[bool]] = {}
-        self._landings: dict[tuple[int, int], _ReceiveBuffer] = {}
+        self._destinations: dict[tuple[int, int], _Destination] = {}
         self._room = asyncio.Event()
         self._failed = False
 
@@ -165,8 +165,8 @@ class Messages:
             await self._answer(letter, refused=False)
             return
         done = asyncio.get_running_loop().create_future()
-        receive_buffer = _ReceiveBuffer(into, letter.size_bytes, done, moved)
-        self._landings[letter.of, letter.offer.number] = receive_buffer
+        receive_buffer = _Destination(into, letter.size_bytes, done, moved)
+        self._destinations[letter.of, letter.offer.number] = receive_buffer
         try:
             await self._answer(letter, refused=False)
             await done
@@ -212,7 +212,7 @@ class Messages:
         waiting += list(self._answers.values())
         waiting += [
             receive_buffer.done
-            for receive_buffer in self._landings.values()
+            for receive_buffer in self._destinations.values()
             if receive_buffer.into is not None
         ]
         for future in waiting:
@@ -251,12 +251,12 @@ class Messages:
             if letter.offer.number == number:
                 self._forget(letter)
                 return
-        receive_buffer = self._landings.pop((of, number), None)
+        receive_buffer = self._destinations.pop((of, number), None)
         if receive_buffer is not None and not receive_buffer.done.done():
             receive_buffer.done.set_exception(OperationMismatch(f"rank {of} has taken its message back"))
 
     def _land(self, of: int, number: int, body: memoryview) -> None:
-        receive_buffer = self._landings.get((of, number))
+        receive_buffer = self._destinations.get((of, number))
         if receive_buffer is None or len(body) > receive_buffer.left_bytes:
             raise RemoteProtocolError(
                 f"rank {of} sent {len(body)} bytes of a message that were not asked for"
@@ -270,7 +270,7 @@ class Messages:
                 len(receive_buffer.into) - receive_buffer.left_bytes, len(receive_buffer.into)
             )
         if receive_buffer.left_bytes == 0:
-            del self._landings[of, number]
+            del self._destinations[of, number]
             if not receive_buffer.done.done():
                 receive_buffer.done.set_result(None)
 
