@@ -92,7 +92,8 @@ def launch(
     A resumed duet has its policies in their order with their counts, its budgets of private statistics, its
     requests with numbers and answers, and the descriptions of the shared objects. Each object waits in
     `duet.store` until you share it again: with the same content it keeps its revision, with other content it
-    gets the next one. Contents, mocks and results are never kept.
+    gets the next one. Requests for results and functions keep their code, and can be run on objects that were
+    shared again. Contents, mocks and results are never kept.
 
     Running the cell again in a notebook replaces the duet that it made. The old one is closed first, its peer
     gets the reason, and the cell says who was disconnected.

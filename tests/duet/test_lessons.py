@@ -1,4 +1,4 @@
-"""What went wrong in PySyft's Duet, and does not here: docs/duet-features.md names these tests."""
+"""Problems that users of PySyft's Duet reported, and that duetlink avoids: see docs/duet-problems.md."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_who_is_answered_stays_known(duets: Pair) -> None:
 
 
 def test_the_tests_that_the_document_names_are_there() -> None:
-    text = (ROOT / "docs" / "duet-features.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "duet-problems.md").read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
     assert len(named) > 60
     for path, name in named:

@@ -1,4 +1,4 @@
-"""What went wrong with remote work in PySyft's Duet, and does not here: named in docs/duet-features.md."""
+"""Problems with pointers that users of PySyft's Duet reported; docs/duet-problems.md names these tests."""
 
 from __future__ import annotations
 
