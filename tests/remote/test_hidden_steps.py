@@ -95,7 +95,7 @@ FILLS: list[Step] = [[0, ".fill", [[10 + i], "no number"]] for i in range(6)]  #
 def place_of_failure(secret: int) -> int:
     desk = HostileDesk({"small": secret})
     desk.run([1, "asset", ["small", 1]], *ARRAYS, PICK, *FILLS, [30, "operator.add", [[20], 1]])
-    return desk.not_given(30).step
+    return desk.no_result(30).step
 
 
 def test_the_place_of_a_failure_does_not_tell_what_a_private_number_picked() -> None:

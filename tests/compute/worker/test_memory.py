@@ -109,7 +109,7 @@ def test_without_memfds_it_is_a_file_without_a_name(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_taken_is_sealed_and_the_rest_is_closed() -> None:
-    rooms = ResultMemory(most_bytes=100)
+    rooms = ResultMemory(max_bytes=100)
     fds = [rooms.make(number, 10) for number in (1, 2)]
     os.pwrite(fds[1], b"0123456789", 0)
     (taken,) = rooms.take([2])
@@ -121,7 +121,7 @@ def test_what_is_taken_is_sealed_and_the_rest_is_closed() -> None:
 
 
 def test_all_of_one_command_is_limited_together() -> None:
-    rooms = ResultMemory(most_bytes=100)
+    rooms = ResultMemory(max_bytes=100)
     rooms.make(1, 60)
     with pytest.raises(WorkLimit, match="result of 120 bytes is over the 100"):
         rooms.make(2, 60)
@@ -132,7 +132,7 @@ def test_all_of_one_command_is_limited_together() -> None:
 
 @pytest.mark.parametrize("numbers", [[2], [1, 1], [1, 2]])
 def test_what_was_not_made_cannot_be_taken(numbers: list[int]) -> None:
-    rooms = ResultMemory(most_bytes=100)
+    rooms = ResultMemory(max_bytes=100)
     rooms.make(1, 10)
     with pytest.raises(RemoteProtocolError, match="not given"):
         rooms.take(numbers)
@@ -140,7 +140,7 @@ def test_what_was_not_made_cannot_be_taken(numbers: list[int]) -> None:
 
 
 def test_a_number_is_used_once_and_a_size_is_not_negative() -> None:
-    rooms = ResultMemory(most_bytes=100)
+    rooms = ResultMemory(max_bytes=100)
     rooms.make(1, 10)
     for number, size_bytes in ((1, 10), (2, -1)):
         with pytest.raises(RemoteProtocolError, match="memory of a number"):
@@ -149,7 +149,7 @@ def test_a_number_is_used_once_and_a_size_is_not_negative() -> None:
 
 
 def test_room_is_not_asked_for_without_end() -> None:
-    rooms = ResultMemory(most_bytes=100)
+    rooms = ResultMemory(max_bytes=100)
     for number in range(1000):
         with pytest.raises(WorkLimit):
             rooms.make(number, 101)
@@ -159,7 +159,7 @@ def test_room_is_not_asked_for_without_end() -> None:
 
 @sealed_only
 def test_the_size_of_room_is_fixed() -> None:
-    rooms = ResultMemory(most_bytes=100)
+    rooms = ResultMemory(max_bytes=100)
     fd = rooms.make(1, 10)
     for size_bytes in (5, 20):
         with pytest.raises(PermissionError):
