@@ -178,7 +178,7 @@ class CodecContract:
             return
         assert (array.dtype, array.shape) == (element.storage, shape)
 
-    # -- what it is ----------------------------------------------------------------------------------------
+    # -- identity ------------------------------------------------------------------------------------------
 
     def test_it_says_what_it_is(self) -> None:
         assert 0 <= self.codec.number < 1 << 16
@@ -279,7 +279,7 @@ class CodecContract:
             assert [bits(array) for array in together] == [bits(array) for array in alone]
         assert [array.shape for array in together] == [array.shape for array in arrays]
 
-    # -- what is broken, and who is hostile ----------------------------------------------------------------
+    # -- corrupted and hostile chunks ----------------------------------------------------------------------
 
     def test_every_prefix_is_refused(self) -> None:
         data = self.small()

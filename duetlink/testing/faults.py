@@ -135,9 +135,9 @@ def replace_function(
 
     `"send"` replaces `_send`. Return the original. Raise AttributeError if there is no such name.
     """
-    true: Callable[..., Any] = getattr(whole, f"_{name}")
+    original: Callable[..., Any] = getattr(whole, f"_{name}")
     patch.setattr(whole, f"_{name}", function)
-    return true
+    return original
 
 
 def kept_counts(whole: object) -> dict[str, int]:
@@ -181,7 +181,7 @@ def arriving_bytes(intake: JobIntake) -> int:
     return intake._arriving_bytes
 
 
-async def looked_at_result(encoded: Encoded, decoding: Decoding) -> Encoded:
+async def summarised_result(encoded: Encoded, decoding: Decoding) -> Encoded:
     """Return a function's encoded result with the summary that the owner's side computes from its content."""
     from duetlink.duet.answering import job_run
 
@@ -193,15 +193,15 @@ def gradients_of(duet: Duet) -> GradientCompressor:
     return duet._offering._gradients.by(link_of(duet).agreement.compression)
 
 
-def mapped_assets(desk: ProgramHandler) -> dict[tuple[str, int], memoryview]:
+def mapped_assets(handler: ProgramHandler) -> dict[tuple[str, int], memoryview]:
     """Return the memory of the assets that a room has mapped, by name and revision."""
-    return desk._assets
+    return handler._assets
 
 
-def end_run(desk: ProgramHandler) -> None:
+def end_run(handler: ProgramHandler) -> None:
     """End the run that a program handler in this process has begun, as the end of its room does."""
-    if desk._begun is not None:
-        desk._begun._open.close()
+    if handler._begun is not None:
+        handler._begun._open.close()
 
 
 def is_run_by_policy(inbox: Inbox, request: Incoming) -> bool:
@@ -273,7 +273,7 @@ def rounds_of(steps: LocalSteps) -> Rounds:
     return steps._rounds
 
 
-def have_trained(training: DpSgd, steps: int) -> None:
+def account_steps(training: DpSgd, steps: int) -> None:
     """Account for `steps` steps of training without doing them."""
     training._steps = steps
 
@@ -318,7 +318,7 @@ def helper_pid(child: Child) -> int:
     return child._process.pid
 
 
-def hear_event(child: Child, event: dict[str, Any]) -> None:
+def deliver_event(child: Child, event: dict[str, Any]) -> None:
     """Deliver an event as if the helper process had sent it."""
     child._heard(event)
 

@@ -124,7 +124,7 @@ class PathContract:
             await asyncio.sleep(0)
         pulling.cancel()
         await asyncio.gather(pulling, return_exceptions=True)
-        await receiver.ping()  # what was told before it has arrived
+        await receiver.ping()  # earlier messages have arrived
         assert sender.exports.transfer(offer) is None
         _, other = _body(100_000)
         arrived = await receiver.imports.pull("y", await sender.exports.offer("y", other), 1 << 40)

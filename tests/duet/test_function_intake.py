@@ -24,7 +24,7 @@ from duetlink.duet.objects.catalogue import OwnAsset
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.job_log import JobLog
 from duetlink.settings import Settings
-from duetlink.testing.faults import arriving_bytes, looked_at_result, set_constants
+from duetlink.testing.faults import arriving_bytes, set_constants, summarised_result
 
 
 def message(**changes: Any) -> pb.Job:
@@ -259,10 +259,10 @@ async def test_what_a_result_is_this_side_finds_out_itself() -> None:
     encoded = values.encode([1, 2, 3])
     body = memoryview(b"".join(encoded.segments))
     claimed = Summary("float", "one number", len(body), 1)
-    looked_at = await looked_at_result(Encoded((body,), len(body), claimed), Decoding(1 << 30))
+    looked_at = await summarised_result(Encoded((body,), len(body), claimed), Decoding(1 << 30))
     assert looked_at.summary == Summary("list", "3 items", len(body), 3)
-    with pytest.raises(errors.WorkerUnavailable, match="is not a valid value"):
-        await looked_at_result(Encoded((memoryview(b"DLV1 no value"),), 13, claimed), Decoding(1 << 30))
+    with pytest.raises(errors.WorkerUnavailable, match="is no value"):
+        await summarised_result(Encoded((memoryview(b"DLV1 no value"),), 13, claimed), Decoding(1 << 30))
 
 
 async def test_of_a_result_that_is_too_large_to_be_looked_at_nobody_counts_the_elements(
@@ -270,4 +270,4 @@ async def test_of_a_result_that_is_too_large_to_be_looked_at_nobody_counts_the_e
 ) -> None:
     set_constants(monkeypatch, job_run, LOOKED_AT_BYTES=10)
     encoded = values.encode([1, 2, 3])
-    assert (await looked_at_result(encoded, Decoding(1 << 30))).summary.elements is None
+    assert (await summarised_result(encoded, Decoding(1 << 30))).summary.elements is None

@@ -24,7 +24,7 @@ from duetlink.groups.secure.ranges import Range
 from duetlink.learning.dp.accounting import Spending, most_steps, noise_for
 from duetlink.learning.dp.keystream import Keystream
 from duetlink.learning.dp.training import DpSgd
-from duetlink.testing.faults import have_trained
+from duetlink.testing.faults import account_steps
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
 
@@ -362,7 +362,7 @@ def test_an_epsilon_says_against_whom(
     trust: str, size: int, colluding: int | None, members: float, everybody_else: float
 ) -> None:
     training = make(batch=1, group=MemberState(size), trust=trust, colluding=colluding)
-    have_trained(training, 2000)
+    account_steps(training, 2000)
     assert training.epsilon(1e-5, against="members") == pytest.approx(members, abs=0.006)
     assert training.epsilon(1e-5, against="everybody else") == pytest.approx(everybody_else, abs=0.006)
     assert training.epsilon(1e-5) == training.epsilon(1e-5, against=training.against)
@@ -371,7 +371,7 @@ def test_an_epsilon_says_against_whom(
 
 def test_an_epsilon_of_one_alone_holds_against_all() -> None:
     training = make(batch=1)
-    have_trained(training, 2000)
+    account_steps(training, 2000)
     found = [training.epsilon(1e-5, against=whom) for whom in (None, "members", "everybody else")]
     assert found == pytest.approx([2.58] * 3, abs=0.006)
     assert repr(training) == "<DpSgd: 2000 steps; its epsilon holds against everybody>"
@@ -411,7 +411,7 @@ def test_the_account_is_of_the_least_noise_that_the_members_had(
 
 def test_a_budget_is_of_the_epsilon_against_members() -> None:
     training = make(noise=4.0, budget=(1.0, 1e-5), group=MemberState(3), colluding=0)
-    have_trained(training, most_steps(1.0, 1e-5, 0.1, 4.0 * math.sqrt(2 / 3)))
+    account_steps(training, most_steps(1.0, 1e-5, 0.1, 4.0 * math.sqrt(2 / 3)))
     with pytest.raises(BudgetExceeded):
         training.step(torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
     assert training.epsilon(1e-5) <= 1.0

@@ -131,7 +131,7 @@ class ColumnFacts:
             return None
         if not len(column) or pa.types.is_interval(type_):
             return None
-        # two types of which the least and the greatest cannot be found
+        # Arrow has no min_max for these two types
         if pa.types.is_duration(type_):
             column = column.cast(pa.int64())
         elif pa.types.is_float16(type_):

@@ -17,7 +17,7 @@ from duetlink.compute.mocks.scope import Scope
 from duetlink.errors import SettingError
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_RUN = 2  # items of each run
+_RUN = 2  # items of each run of a run-end-encoded array
 _NO_FACTS = NoFacts()
 
 
@@ -175,7 +175,7 @@ def _times(type_: Any, count: int, draw: ColumnSampler) -> Any:
     if is_.is_date64(type_):  # days, counted in milliseconds
         return pa.array(draw.times(count, np.dtype("M8[D]")).view(np.int64) * 86_400_000).view(type_)
     if is_.is_time(type_):
-        counts: Array = draw.clock(count, _PER_SECOND[type_.unit])
+        counts: Array = draw.times_of_day(count, _PER_SECOND[type_.unit])
         return pa.array(counts.astype(f"i{type_.bit_width // 8}")).view(type_)
     if is_.is_timestamp(type_) or is_.is_duration(type_):
         kind = "M" if is_.is_timestamp(type_) else "m"
@@ -188,7 +188,7 @@ def _times(type_: Any, count: int, draw: ColumnSampler) -> Any:
 
 def _taken(values: Any, picks: Any) -> Any:
     type_ = values.type
-    if pa.types.is_string_view(type_) or pa.types.is_binary_view(type_):  # of which Arrow takes none
+    if pa.types.is_string_view(type_) or pa.types.is_binary_view(type_):  # Arrow cannot take from views
         plain = pa.large_string() if pa.types.is_string_view(type_) else pa.large_binary()
         return values.cast(plain).take(picks).cast(type_)
     return values.take(picks)

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from duetlink.compute.mocks.base import TEXT_BYTES
 
-INNER = 2  # items of each list: how many there really are is data
-# type: what makes such a type, and such an array, its offsets, and whether it has sizes beside them
+INNER = 2  # items of each list; the true number is data
+# list type -> constructors of the type and of its array, the type of its offsets, and True if it has sizes
 LISTS: dict[Any, tuple[Any, Any, Any, bool]] = {
     pa.ListType: (pa.list_, pa.ListArray, pa.int32(), False),
     pa.LargeListType: (pa.large_list, pa.LargeListArray, pa.int64(), False),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from duetlink.compute.mocks.scope import Scope
 
-# what a text, or a part of a list, is taken to need: its own length is data
+# the assumed memory of a text, or of an item of a list, since its true length is data
 TEXT_BYTES = 64
 
 
@@ -17,7 +17,7 @@ class Span(NamedTuple):
     part: str
     start: int
     stop: int
-    # keeps the memory: where the values had to be converted, the next conversion would get the same address
+    # keeps the memory alive: after a conversion, the next one could get the same address
     owner: object
 
 

@@ -78,7 +78,7 @@ class BuiltinsMockBuilder:
     def equal(self, left: Any, right: Any) -> bool:
         try:
             return bool(left == right)
-        except (ArithmeticError, ValueError):  # a signaling NaN of decimal; arrays deep within
+        except (ArithmeticError, ValueError):  # a signaling NaN of decimal; nested arrays
             return False
 
     def is_ordinary(self, obj: Any) -> bool:
@@ -124,7 +124,7 @@ def _holds_foreign(values: Iterable[Any]) -> bool:
 
 
 def _is_foreign(kind: type) -> bool:
-    # NumPy's scalars are items as Python's are
+    # NumPy's scalars count as items, like Python's
     return library_of(kind) not in (None, "builtins") and kind not in ITEM_TYPES
 
 
@@ -159,7 +159,7 @@ def _values(obj: Mapping[Any, Any], count: int, scope: Scope) -> list[Any]:
 def _size_bytes(obj: Any) -> int:
     if type(obj) in (list, tuple):
         lengths = {len(item) for item in obj if type(item) is list}
-        if len(lengths) > 1:  # how many there are in all is data
+        if len(lengths) > 1:  # the total number of items is data
             return TEXT_BYTES * (1 + len(obj) * VARIED)
         return TEXT_BYTES + sum(map(_size_bytes, obj))
     if type(obj) in _DICTS:

@@ -42,12 +42,12 @@ class ColumnSampler:
         bounds: tuple[Any, Any] | None = None,
         categories: tuple[Any, ...] | None = None,
         missing: float = 0.0,
-        what: str = "categories",
+        values_name: str = "categories",
     ) -> None:
         self.where = where
         self.bounds = bounds
         self.categories = categories
-        self._what = what  # the name of the categories in messages
+        self._values_name = values_name  # the name of the categories in messages
         self._missing = missing
         self._rng = np.random.default_rng(seed)
 
@@ -66,9 +66,9 @@ class ColumnSampler:
         return mask
 
     def integers(
-        self, count: int, least: int, most: int, words: str, *, unit: Fraction = Fraction(1)
+        self, count: int, least: int, most: int, dtype_name: str, *, unit: Fraction = Fraction(1)
     ) -> Array:
-        """Draw integers: int64, or uint64 or Python's integers if the values need it. `words` name the dtype.
+        """Draw integers: int64, or uint64 or Python's integers if the values need it.
 
         With a `unit`, such as 1/100 for cents, bounds are given in whole units, and `least`, `most` and the
         result are counts of the small one.
@@ -81,12 +81,12 @@ class ColumnSampler:
                 count, max(0, least), min(max(PLACEHOLDERS, int(PLACEHOLDERS / unit)) - 1, most)
             )
         low, high = (self._number(bound) / unit for bound in self.bounds)
-        self._check(least <= low <= high <= most, words)
+        self._check(least <= low <= high <= most, dtype_name)
         if math.ceil(low) > math.floor(high):
-            raise SettingError(f"bounds of {self.where} have no {words} between them; give wider ones")
+            raise SettingError(f"bounds of {self.where} have no {dtype_name} between them; give wider ones")
         return self._uniform(count, math.ceil(low), math.floor(high))
 
-    def floats(self, count: int, most: float, words: str, rounded: Callable[[Array], Array]) -> Array:
+    def floats(self, count: int, most: float, dtype_name: str, rounded: Callable[[Array], Array]) -> Array:
         """Draw float64 numbers that a narrower dtype represents exactly.
 
         `rounded` converts float64 to that dtype and back; `most` is the dtype's greatest finite number.
@@ -99,7 +99,7 @@ class ColumnSampler:
             values = self._rng.standard_normal(count)
         else:
             exact = [self._number(bound) for bound in self.bounds]
-            self._check(-most <= exact[0] <= exact[1] <= most, words)
+            self._check(-most <= exact[0] <= exact[1] <= most, dtype_name)
             low, high = (float(bound) for bound in exact)
             low = low if Fraction(low) >= exact[0] else math.nextafter(low, math.inf)
             high = high if Fraction(high) <= exact[1] else math.nextafter(high, -math.inf)
@@ -114,7 +114,7 @@ class ColumnSampler:
             kept = rounded(np.array([low, high, low / 2 + high / 2]))
             kept = kept[(kept >= low) & (kept <= high)]
         if not len(kept):
-            raise SettingError(f"bounds of {self.where} have no {words} between them; give wider ones")
+            raise SettingError(f"bounds of {self.where} have no {dtype_name} between them; give wider ones")
         values[~good] = np.resize(kept, len(values) - int(good.sum()))
         return values
 
@@ -134,7 +134,7 @@ class ColumnSampler:
         seconds = self._uniform(count, 0, _DAYS * _SECONDS)
         return (instants.START + seconds.view("m8[s]")).astype(dtype)
 
-    def clock(self, count: int, per_second: int) -> Array:
+    def times_of_day(self, count: int, per_second: int) -> Array:
         """Draw times of day, as int64 counts of 1/`per_second` s since midnight. Bounds are `datetime.time`.
 
         Raises:
@@ -147,10 +147,10 @@ class ColumnSampler:
         low, high = (Fraction(_microseconds(bound) * per_second, 1_000_000) for bound in self.bounds)
         return self._uniform(count, math.ceil(low), math.floor(high))
 
-    def texts(self, count: int, width: int | None = None, words: str = "text") -> list[str]:
+    def texts(self, count: int, width: int | None = None, prefix: str = "text") -> list[str]:
         """Draw placeholders of at most `width` characters; raise SettingError if there are bounds."""
         self.unbounded("text")
-        texts = placeholders(PLACEHOLDERS, width, words)
+        texts = placeholders(PLACEHOLDERS, width, prefix)
         return [texts[pick] for pick in self.picks(count, PLACEHOLDERS).tolist()]
 
     def octets(self, count: int, size_bytes: int) -> Array:
@@ -161,10 +161,10 @@ class ColumnSampler:
         octets: Array = self._rng.integers(0, 256, (count, size_bytes), dtype=np.uint8)
         return octets
 
-    def unbounded(self, words: str) -> None:
+    def unbounded(self, content: str) -> None:
         """Raise SettingError if the owner gave bounds."""
         if self.bounds is not None:
-            raise SettingError(f"{self.where} is {words}, which has no bounds; give categories, or nothing")
+            raise SettingError(f"{self.where} is {content}, which has no bounds; give categories, or nothing")
 
     def chosen(self, count: int, convert: Callable[[Sequence[Any]], Any]) -> Any:
         """Return the converted categories and each item's index into them; None if no categories are given.
@@ -180,7 +180,8 @@ class ColumnSampler:
             raise
         except (ValueError, TypeError, OverflowError) as error:
             raise SettingError(
-                f"{self._what} of {self.where} do not fit its dtype ({error}); give values of that dtype"
+                f"{self._values_name} of {self.where} do not fit its dtype ({error}); give values "
+                "of that dtype"
             ) from None
 
     def _uniform(self, count: int, low: int, high: int) -> Array:
@@ -209,20 +210,20 @@ class ColumnSampler:
             return Fraction(bound.item() if isinstance(bound, np.integer) else bound)
         raise SettingError(f"bounds of {self.where} have {bound!r:.60}, which is no number; give two numbers")
 
-    def _check(self, fit: bool, words: str) -> None:
+    def _check(self, fit: bool, dtype_name: str) -> None:
         if not fit:
             low, high = self.bounds or (None, None)
             raise SettingError(
-                f"bounds of {self.where}, ({low}, {high}), are outside the range of {words}, or in reverse "
-                "order; give narrower ones, the least first"
+                f"bounds of {self.where}, ({low}, {high}), are outside the range of {dtype_name}, or in "
+                "reverse order; give narrower ones, the least first"
             )
 
 
-def placeholders(count: int, width: int | None, words: str) -> list[str]:
-    """Return `count` texts: `words` and a number, or only the last digits of the number if `width` is
+def placeholders(count: int, width: int | None, prefix: str) -> list[str]:
+    """Return `count` texts: `prefix` and a number, or only the last digits of the number if `width` is
     too small.
     """
-    texts = [f"{words} {number}" for number in range(count)]
+    texts = [f"{prefix} {number}" for number in range(count)]
     if width is None or all(len(text) <= width for text in texts):
         return texts
     return [str(number)[-width:] if width else "" for number in range(count)]

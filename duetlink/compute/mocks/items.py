@@ -123,8 +123,8 @@ def _sequences(kind: type, known: list[Any], count: int, scope: Scope, mixed: bo
     lengths = {len(value) for value in known}
     if kind is tuple and len(lengths) == 1:
         columns = [
-            items([value[place] for value in known], count, scope.child(place), mixed=mixed, depth=depth + 1)
-            for place in range(lengths.pop())
+            items([value[index] for value in known], count, scope.child(index), mixed=mixed, depth=depth + 1)
+            for index in range(lengths.pop())
         ]
         return list(zip(*columns, strict=True)) if columns else [()] * count
     length = lengths.pop() if len(lengths) == 1 else VARIED
@@ -166,8 +166,8 @@ def _decimals(count: int, draw: ColumnSampler) -> list[Any]:
     return [decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -2)) for number in counts]
 
 
-def _clock(count: int, draw: ColumnSampler) -> list[Any]:
-    counts = draw.clock(count, 1_000_000).tolist()
+def _times_of_day(count: int, draw: ColumnSampler) -> list[Any]:
+    counts = draw.times_of_day(count, 1_000_000).tolist()
     return [(dt.datetime.min + dt.timedelta(microseconds=microseconds)).time() for microseconds in counts]
 
 
@@ -186,7 +186,7 @@ _MAKERS: dict[Any, Callable[[int, ColumnSampler], list[Any]]] = {
     dt.date: _times("M8[D]"),
     dt.datetime: _times("M8[us]"),
     dt.timedelta: _times("m8[us]"),
-    dt.time: _clock,
+    dt.time: _times_of_day,
     decimal.Decimal: _decimals,
     uuid.UUID: lambda count, draw: [uuid.UUID(bytes=row.tobytes()) for row in draw.octets(count, 16)],
 }

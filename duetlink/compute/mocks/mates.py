@@ -69,11 +69,11 @@ def _mate(mock: Any, kind: str, constants: Sequence[Constant], seed: tuple[int, 
     if isinstance(mock, np.ndarray):
         return _of_array(mock, kind, constants, seed)
     if type(mock) in (list, tuple):
-        return type(mock)(_mate(item, kind, constants, (*seed, place)) for place, item in enumerate(mock))
+        return type(mock)(_mate(item, kind, constants, (*seed, index)) for index, item in enumerate(mock))
     if type(mock) is dict:
         return {
-            key: _mate(item, kind, constants, (*seed, place))
-            for place, (key, item) in enumerate(mock.items())
+            key: _mate(item, kind, constants, (*seed, index))
+            for index, (key, item) in enumerate(mock.items())
         }
     if type(mock) in (bool, int, float, str):
         return _of_array(np.array([mock]), kind, constants, seed).item()
@@ -302,8 +302,8 @@ def _of_pandas(obj: Any, kind: str, constants: Sequence[Constant], seed: tuple[i
     if isinstance(obj, pandas.DataFrame):
         index = _labels(obj.index, kind, constants, seed)
         columns = [
-            _column(obj.iloc[:, place], kind, constants, (*seed, place)).set_axis(index)
-            for place in range(obj.shape[1])
+            _column(obj.iloc[:, number], kind, constants, (*seed, number)).set_axis(index)
+            for number in range(obj.shape[1])
         ]
         if kind == TIES and len(columns) > 1 and columns[-1].dtype == columns[0].dtype:
             columns[-1] = columns[0].copy()
@@ -421,8 +421,8 @@ def _of_polars(obj: Any, kind: str, constants: Sequence[Constant], seed: tuple[i
     polars = sys.modules["polars"]
     if isinstance(obj, polars.DataFrame):
         made = [
-            _unlike(_PolarsSeries(column), kind, constants, (*seed, place)).values.alias(column.name)
-            for place, column in enumerate(obj)
+            _unlike(_PolarsSeries(column), kind, constants, (*seed, index)).values.alias(column.name)
+            for index, column in enumerate(obj)
         ]
         if kind == TIES and len(made) > 1 and made[-1].dtype == made[0].dtype:
             made[-1] = made[0].alias(made[-1].name)

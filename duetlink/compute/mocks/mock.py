@@ -16,7 +16,7 @@ BOUNDS, CATEGORIES, MISSING, INDEX = "bounds", "categories", "missing", "index"
 LIKE, LABELS = "like", "labels"
 FACTS = (BOUNDS, CATEGORIES, MISSING, INDEX)
 
-_MOST_CHARACTERS = 200  # of a pattern
+_MOST_CHARACTERS = 200  # the longest pattern
 Bound = (
     float | decimal.Decimal | str | dt.date | dt.time | dt.timedelta
 )  # a number; for times a date, a text such as "2020-01-31"

@@ -30,7 +30,10 @@ class NumpyMockBuilder:
         if type(obj) not in (np.ndarray, np.memmap):
             if not isinstance(obj, np.generic):
                 raise unsupported(obj, "a subclass of ndarray has more than values")
-            if type(obj) in (np.str_, np.bytes_):  # the width of a scalar's dtype is its value's
+            if type(obj) in (
+                np.str_,
+                np.bytes_,
+            ):  # the width of a scalar's dtype is the length of its value, which is data
                 text = scope.draw(ArrayFacts(np.asarray(obj))).texts(1)[0]
                 return np.str_(text) if type(obj) is np.str_ else np.bytes_(text.encode())
             return array(obj.dtype, (1,), scope, np.asarray(obj))[0]
@@ -142,9 +145,8 @@ def floats(dtype: np.dtype[Any], count: int, draw: ColumnSampler) -> Array:
         with np.errstate(over="ignore"):
             return values.astype(dtype).astype(np.float64)
 
-    made = np.zeros(
-        count, dtype
-    )  # not astype, which leaves the padding of a long double as it was in memory, and padding is sent
+    # not astype, which leaves the padding of a long double uninitialised, and padding is sent
+    made = np.zeros(count, dtype)
     made[:] = draw.floats(count, most, dtype.name, rounded)
     return made
 

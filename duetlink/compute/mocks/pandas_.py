@@ -48,7 +48,7 @@ class PandasMockBuilder:
         columns = {}
         for number, name in enumerate(obj.columns):
             values = column(obj.iloc[:, number], rows, scope.child(name))
-            # a series keeps its dtype, where a frame would look into objects for texts
+            # a series keeps its dtype; a frame would convert objects to texts
             columns[number] = pd.Series(values, index=index, dtype=values.dtype)
         frame = pd.DataFrame(columns, index=index)
         frame.columns = names_of(obj.columns)

@@ -18,7 +18,7 @@ from duetlink.compute.mocks.scope import Scope
 from duetlink.errors import SettingError
 
 _PERIODS = 120
-_DAYS = 90_000  # after 2000 that nanoseconds can count
+_DAYS = 90_000  # days after 2000 that int64 nanoseconds can represent
 
 
 def column(series: Any, count: int, scope: Scope) -> Any:
@@ -43,7 +43,7 @@ def column(series: Any, count: int, scope: Scope) -> Any:
     made = values_of(dtype, count, draw)
     gaps = draw.gaps(count)
     if gaps.any() and not _has_no_gaps(dtype):
-        made = made.copy()  # pandas may have lent a read-only one
+        made = made.copy()  # pandas may have returned a read-only array
         made[gaps] = (
             dtype.na_value
             if hasattr(dtype, "na_value")

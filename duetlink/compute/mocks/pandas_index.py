@@ -61,7 +61,7 @@ def _level(index: Any, name: Any, count: int, scope: Scope, *, is_last: bool) ->
     if name is not None or (is_last and scope.has_labels):
         scope = scope.child(ROW_LABELS if name is None else name)
         if _is_drawn(scope.draw(NoFacts())):
-            return _drawn(index[:0], count, scope)  # nothing of the labels but what is given
+            return _drawn(index[:0], count, scope)  # drawn without the data's labels
     if is_last:
         return labels(index.dtype, count, "row")
     few = labels(index.dtype, UNKNOWN_CATEGORIES, "row")

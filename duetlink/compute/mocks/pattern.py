@@ -17,7 +17,7 @@ from duetlink.compute.mocks import instants
 from duetlink.errors import SettingError
 
 MOST = 1000  # different texts of one pattern
-_YEARS = ("2000-01-01", "2009-12-31")  # as times are drawn
+_YEARS = ("2000-01-01", "2009-12-31")  # the same years as `ColumnSampler.times` draws
 _ALPHABETS = {"0": string.digits, "A": string.ascii_uppercase, "a": string.ascii_lowercase}
 _DATE = re.compile("YYYY|MM|DD|hh|mm|ss")
 _PLACES = {

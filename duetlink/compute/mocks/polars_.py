@@ -17,7 +17,7 @@ from duetlink.compute.mocks.registry import unsupported
 from duetlink.compute.mocks.scope import Scope
 from duetlink.errors import SettingError
 
-# others, such as objects, Arrow does not have, or has as something else
+# dtypes that Arrow has in the same form; not objects, for example
 _TYPES = {
     *(pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64),
     *(pl.Float32, pl.Float64, pl.Decimal, pl.String, pl.Binary, pl.Null),
@@ -79,7 +79,7 @@ class PolarsMockBuilder:
     def equal(self, left: Any, right: Any) -> bool:
         try:
             return bool(left.equals(right))
-        except pl.exceptions.PolarsError:  # of Enums with other categories
+        except pl.exceptions.PolarsError:  # Enums with different categories
             return False
 
     def is_ordinary(self, obj: Any) -> bool:

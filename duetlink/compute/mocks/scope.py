@@ -16,7 +16,7 @@ from duetlink.errors import SettingError
 if TYPE_CHECKING:
     from duetlink.compute.mocks.draw import ColumnSampler
 
-# computed categories of a column that the owner did not name: at most so many, each occurring at least twice
+# limits of categories computed from a column that the owner did not name: number, and count of each
 MAX_CATEGORIES = 50
 _MIN_COUNT = 2
 ROW_LABELS = object()  # the name of an index that has none
@@ -24,7 +24,7 @@ _MAX_LISTED = 8
 
 
 @dataclass
-class _Ledger:
+class _MockState:
     """The state that all parts of one object share."""
 
     mock: Mock
@@ -39,25 +39,25 @@ class Scope:
     """One part, identified by the path of names that leads to it. The whole object has the empty path."""
 
     def __init__(self, mock: Mock, shrink: float = 1.0, name: str = "") -> None:
-        self._ledger = _Ledger(mock, shrink, zlib.crc32(name.encode("utf-8", "surrogatepass")))
+        self._state = _MockState(mock, shrink, zlib.crc32(name.encode("utf-8", "surrogatepass")))
         self._path: tuple[Hashable, ...] = ()
         self._alias: Hashable = None
 
     def child(self, name: Hashable) -> Scope:
         """Return the part of that name: a column, a field, an item of a tuple."""
         child = Scope.__new__(Scope)
-        child._ledger, child._path, child._alias = self._ledger, (*self._path, name), None
+        child._state, child._path, child._alias = self._state, (*self._path, name), None
         return child
 
     def named(self, name: Hashable) -> Scope:
         """Return the same part under a name of its own, such as that of a series."""
         same = Scope.__new__(Scope)
-        same._ledger, same._path, same._alias = self._ledger, self._path, name
+        same._state, same._path, same._alias = self._state, self._path, name
         return same
 
     def rows(self, count: int) -> int:
         """Return the number of rows of the mock of a part that has `count` rows."""
-        mock, shrink = self._ledger.mock, self._ledger.shrink
+        mock, shrink = self._state.mock, self._state.shrink
         if mock.rows is not None:
             return mock.rows
         return count if shrink >= 1 or count == 0 else max(1, int(count * shrink))
@@ -65,29 +65,29 @@ class Scope:
     @property
     def keeps_index(self) -> bool:
         """True if the owner allows the row labels to be taken from the data."""
-        self._ledger.used.add((INDEX, None))
-        return INDEX in self._ledger.mock.from_data
+        self._state.used.add((INDEX, None))
+        return INDEX in self._state.mock.from_data
 
     @property
     def has_labels(self) -> bool:
-        return self._ledger.mock.labels is not None
+        return self._state.mock.labels is not None
 
     def given(self, kind: str) -> Any:
         """Return the bounds, categories or pattern that the owner gave for this part; None without them."""
         if self._path and self._path[-1] is ROW_LABELS:
-            if kind != CATEGORIES or self._ledger.mock.labels is None:
+            if kind != CATEGORIES or self._state.mock.labels is None:
                 return None
-            self._ledger.used.add((LABELS, None))
-            return self._ledger.mock.labels
-        given = getattr(self._ledger.mock, kind)
+            self._state.used.add((LABELS, None))
+            return self._state.mock.labels
+        given = getattr(self._state.mock, kind)
         if isinstance(given, Mapping):
             for name in self._names():
                 if name in given:
-                    self._ledger.used.add((kind, name))
+                    self._state.used.add((kind, name))
                     return given[name]
             return None
         if given is not None and not self._path:
-            self._ledger.used.add((kind, None))
+            self._state.used.add((kind, None))
             return given
         return None
 
@@ -99,9 +99,9 @@ class Scope:
         """
         from duetlink.compute.mocks.draw import ColumnSampler  # loads NumPy
 
-        ledger, where = self._ledger, self._words()
+        state, where = self._state, self._label()
         for name in self._names():
-            ledger.parts.setdefault(name)
+            state.parts.setdefault(name)
         bounds, categories = self.given(BOUNDS), self.given(CATEGORIES)
         like = self.given(LIKE)
         for kind, other in ((BOUNDS, bounds), (LIKE, like)):
@@ -110,40 +110,40 @@ class Scope:
         if like is not None:
             from duetlink.compute.mocks import pattern  # loads NumPy
 
-            categories = pattern.texts(like, (ledger.mock.seed, ledger.salt, ledger.drawn), bounds, where)
+            categories = pattern.texts(like, (state.mock.seed, state.salt, state.drawn), bounds, where)
             bounds = None
         if bounds is None and categories is None:
             categories = self._known_categories(facts)
         if bounds is None and categories is None and self._allowed(BOUNDS):
             bounds = facts.bounds()
         missing = facts.missing() if self._allowed(MISSING) else 0.0
-        ledger.drawn += 1
-        seed = ledger.mock.seed, ledger.salt, ledger.drawn
-        what = CATEGORIES if like is None else "texts by `like`"
-        return ColumnSampler(where, seed, bounds, categories, missing, what)
+        state.drawn += 1
+        seed = state.mock.seed, state.salt, state.drawn
+        values_name = CATEGORIES if like is None else "texts by `like`"
+        return ColumnSampler(where, seed, bounds, categories, missing, values_name)
 
     def finish(self) -> None:
         """Raise SettingError if the owner named a part that the object does not have."""
-        ledger = self._ledger
-        if ledger.mock.labels is not None and (LABELS, None) not in ledger.used:
+        state = self._state
+        if state.mock.labels is not None and (LABELS, None) not in state.used:
             raise SettingError(
                 "labels are given, but there is no index without a name that has labels of its own"
             )
         for kind in (BOUNDS, CATEGORIES, LIKE):
-            given = getattr(ledger.mock, kind)
+            given = getattr(state.mock, kind)
             if isinstance(given, Mapping):
                 for name in given:
-                    if (kind, name) not in ledger.used:
+                    if (kind, name) not in state.used:
                         raise SettingError(f"{kind} are given for {name!r}, but {self._listed()}")
-            elif given is not None and (kind, None) not in ledger.used:
-                example = next(iter(ledger.parts), "age")
+            elif given is not None and (kind, None) not in state.used:
+                example = next(iter(state.parts), "age")
                 raise SettingError(
                     f"{kind} are given for the whole object, which has columns; give them by column, such as "
                     f"{{{example!r}: …}}"
                 )
-        for entry in ledger.mock.from_data:
+        for entry in state.mock.from_data:
             fact, _, name = entry.partition(":")
-            if name and (fact, name) not in ledger.used:
+            if name and (fact, name) not in state.used:
                 raise SettingError(f"from_data has {entry!r}, but {self._listed()}")
 
     def _names(self) -> list[Hashable]:
@@ -155,19 +155,19 @@ class Scope:
         return list(dict.fromkeys((full, self._path[-1])))
 
     def _allowed(self, fact: str) -> bool:
-        return self._allowed_by_name(fact) or fact in self._ledger.mock.from_data
+        return self._allowed_by_name(fact) or fact in self._state.mock.from_data
 
     def _allowed_by_name(self, fact: str) -> bool:
         for name in self._names():
-            if f"{fact}:{name}" in self._ledger.mock.from_data:
-                self._ledger.used.add((fact, str(name)))
+            if f"{fact}:{name}" in self._state.mock.from_data:
+                self._state.used.add((fact, str(name)))
                 return True
         return False
 
     def _known_categories(self, facts: Facts) -> tuple[object, ...] | None:
         if self._allowed_by_name(CATEGORIES):
             return tuple(facts.counts()) or None
-        blanket = CATEGORIES in self._ledger.mock.from_data and not self._allowed_by_name(BOUNDS)
+        blanket = CATEGORIES in self._state.mock.from_data and not self._allowed_by_name(BOUNDS)
         if not facts.discrete or not blanket:
             return None
         counts = facts.counts()
@@ -175,7 +175,7 @@ class Scope:
             return None
         return tuple(counts)
 
-    def _words(self) -> str:
+    def _label(self) -> str:
         if self._path and self._path[-1] is ROW_LABELS:
             return "the index"
         if not self._path:
@@ -183,7 +183,7 @@ class Scope:
         return repr(self._names()[0])
 
     def _listed(self) -> str:
-        names = list(self._ledger.parts)
+        names = list(self._state.parts)
         if not names:
             return "the object has no columns; give them for the whole"
         more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""

@@ -9,7 +9,7 @@ from duetlink.compute.mocks.mock import BOUNDS, CATEGORIES, LIKE, Mock
 from duetlink.compute.mocks.registry import builder_of, unsupported
 from duetlink.compute.mocks.scope import Scope
 
-MAX_BYTES = 16 * 1024 * 1024  # of a mock, where the owner does not say how many rows
+MAX_BYTES = 16 * 1024 * 1024  # the largest mock if the owner gives no `rows`
 _SCHEMA_ONLY = Mock()
 _T = TypeVar("_T")
 

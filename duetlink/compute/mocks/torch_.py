@@ -49,7 +49,7 @@ class TorchMockBuilder:
                 yield f"the object's {name} is {getattr(obj, name)}, the mock's {getattr(mock, name)}"
 
     def memory(self, obj: Any) -> Iterator[Span]:
-        # addresses of devices are compared too: none of them is one of this process's memory
+        # device addresses are compared as well; they never equal an address of this process's memory
         if isinstance(obj, torch.Tensor) and obj.layout is torch.strided and obj.numel():
             last = sum((size - 1) * stride for size, stride in zip(obj.shape, obj.stride(), strict=True))
             start = obj.data_ptr()
@@ -77,7 +77,7 @@ class TorchMockBuilder:
 
 def _octets(tensor: torch.Tensor) -> torch.Tensor:
     plain = tensor.detach().resolve_conj().resolve_neg().cpu()
-    # a copy: what has one item may keep any stride otherwise, which a view as bytes refuses
+    # a copy, since a tensor of one item may keep any stride, which a view as bytes refuses
     return plain.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8)
 
 
@@ -100,7 +100,9 @@ def _column(dtype: torch.dtype, count: int, draw: ColumnSampler) -> torch.Tensor
 
 
 def _floats(dtype: torch.dtype, count: int, draw: ColumnSampler, name: str) -> torch.Tensor:
-    if dtype.itemsize == 1 and name.startswith("float4"):  # two in a byte: nothing converts to it
+    if dtype.itemsize == 1 and name.startswith(
+        "float4"
+    ):  # two items in a byte: torch has no conversion to it
         draw.unbounded(name)
         return torch.from_numpy(draw.octets(count, 1).reshape(count)).view(dtype)
 

@@ -30,10 +30,10 @@ from duetlink.errors import RemoteProtocolError
 DIGEST_VERSION = "v2:"  # prefix of the digests of programs and functions
 _VERSION = b"duetlink program 2\n"
 _MAX_WORDS = 200  # characters
-_MOST_TOLD = 1_000  # values described by their content; code names fewer
+_MOST_DESCRIBED = 1_000  # values described by their content; code names fewer
 # memory of a list or dict, held two or three times: in the steps, the slice and the code
 _BRACKET_BYTES = 200
-_MOST_TURNS = 2  # further slices of received steps: a sender has sliced until no step falls away
+_MOST_SLICES = 2  # further slices of received steps: a sender has sliced until no step falls away
 
 
 class Value(NamedTuple):
@@ -63,7 +63,7 @@ class Program:
             LookupError: no step makes this result.
         """
         found = slice_of(trace, trace.node(id_))
-        return cls._settled(found, bodies, None, trace.effects)
+        return cls._sliced(found, bodies, None, trace.effects)
 
     @classmethod
     def read(cls, received: memoryview, effects: Callable[[str], str] = worst_effect) -> Self:
@@ -72,11 +72,12 @@ class Program:
         Raises:
             RemoteProtocolError, LimitExceeded: it is no valid program.
         """
-        told = body.read(received)
+        parsed = body.read(received)
         values = [
-            Value(value, kind, detail) for value, (kind, detail) in zip(told.values, told.words, strict=True)
+            Value(value, kind, detail)
+            for value, (kind, detail) in zip(parsed.values, parsed.words, strict=True)
         ]
-        return cls.of_steps(told.steps, told.target, values, effects)
+        return cls.of_steps(parsed.steps, parsed.target, values, effects)
 
     @classmethod
     def of_steps(
@@ -92,18 +93,18 @@ class Program:
             RemoteProtocolError: no steps make the target, or repeated slicing still removes steps.
             LimitExceeded: they would take too much memory.
         """
-        logged = [_logged(place, value) for place, value in enumerate(values)]
+        logged = [_described(position, value) for position, value in enumerate(values)]
         trace = Trace(effects, may_learn=False)
         trace.add_canonical(steps, logged)
         try:
             found = slice_of(trace, trace.node(target))
         except LookupError:
             raise RemoteProtocolError(f"no step makes the requested result {target}") from None
-        bodies = {told.digest: value for told, value in zip(logged, values, strict=True)}
-        return cls._settled(found, bodies, len(steps), effects)
+        bodies = {described.digest: value for described, value in zip(logged, values, strict=True)}
+        return cls._sliced(found, bodies, len(steps), effects)
 
     @classmethod
-    def _settled(
+    def _sliced(
         cls,
         found: Slice,
         bodies: Mapping[str, Value],
@@ -116,17 +117,17 @@ class Program:
         (received), else None. A received program may be sliced _MOST_TURNS times more: each slice may take as
         long as the first one and remove a single step. A recorded program is sliced as often as needed.
         """
-        turns_left = math.inf if steps is None else _MOST_TURNS
+        slices_left = math.inf if steps is None else _MOST_SLICES
         while True:
-            text, (target,), logged = _written(found)
+            text, (target,), logged = _canonical(found)
             if steps == len(found):
                 break
-            if not turns_left:
+            if not slices_left:
                 raise RemoteProtocolError(
                     f"a program of {len(found):,} steps still has steps that its result does not need; send "
                     "a program that is sliced until no step falls away"
                 )
-            turns_left -= 1
+            slices_left -= 1
             trace = Trace(effects, may_learn=False)
             trace.add_canonical(json.loads(text), logged)
             steps, found = len(found), slice_of(trace, trace.node(target))
@@ -171,9 +172,11 @@ class Program:
     def steps(self) -> list[Step]:
         """The steps with ids. A step whose result no other step uses has the id 0."""
         found = []
-        for place, (raw, result) in enumerate(zip(json.loads(self.text), self.slice.results, strict=True), 1):
+        for position, (raw, result) in enumerate(
+            zip(json.loads(self.text), self.slice.results, strict=True), 1
+        ):
             step = body.step_of(raw)
-            found.append(Step(place if result else 0, step.operation, step.arguments, step.keywords))
+            found.append(Step(position if result else 0, step.operation, step.arguments, step.keywords))
         return found
 
 
@@ -183,25 +186,25 @@ def compacted(trace: Trace) -> Trace:
     made = trace.successor()
     if alive:
         found = slice_of(trace, *map(trace.node, alive))
-        text, places, logged = _written(found)
+        text, positions, logged = _canonical(found)
         made.add_canonical(json.loads(text), logged)
-        made.rename(places, alive)
+        made.rename(positions, alive)
     return made
 
 
-def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
+def _canonical(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
     """Return the steps as JSON, the positions of the targets, and the values in the order of their index."""
     writers = [
         _CanonicalWriter(shape.operation, shape.arguments, shape.keywords, _modes(shape))
         for shape in found.shapes
     ]
-    places: list[int] = [0] * (len(found) * 3 + 2)  # positions of results, by their numbers
+    positions: list[int] = [0] * (len(found) * 3 + 2)  # positions of results, by their numbers
     values: dict[int, int] = {}
     logged: list[LoggedValue] = []
     lines: list[str] = []
     begin = 0
     references, draws = found.references, found.draws
-    for place, (shape, result, end) in enumerate(
+    for position, (shape, result, end) in enumerate(
         zip(found.steps, found.results, found.reference_ends, strict=True)
     ):
         writer = writers[shape]
@@ -216,16 +219,16 @@ def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
                 logged.append(found.values[number])
             lines.append(f'["{VALUE}",[{values[number]}]]')
         else:
-            draw = draws.get(place)
+            draw = draws.get(position)
             text = writer.drawing if draw is not None else writer.plain
             if used:
-                text %= tuple([places[number] for number in used])
+                text %= tuple([positions[number] for number in used])
             lines.append(
                 text if draw is None else f"{text}{json.dumps(list(draw), separators=(',', ':'))}}}]"
             )
         if result:
-            places[result] = place + 1
-    return f"[{','.join(lines)}]".encode(), [places[target] for target in found.targets], logged
+            positions[result] = position + 1
+    return f"[{','.join(lines)}]".encode(), [positions[target] for target in found.targets], logged
 
 
 def _modes(shape: Shape) -> str:
@@ -280,13 +283,13 @@ def _escaped(plain: Any) -> str:
     return _dumped(plain).replace("%", "%%")
 
 
-def _logged(place: int, value: Value) -> LoggedValue:
+def _described(position: int, value: Value) -> LoggedValue:
     """Describe a received value: by its content if its bytes are readable, else by the sender's
     words, marked so.
     """
-    told = told_by(value.content) if place < _MOST_TOLD else None
-    kind, detail = (value.kind, value.detail) if told is None else (told.kind, told.detail)
+    content = told_by(value.content) if position < _MOST_DESCRIBED else None
+    kind, detail = (value.kind, value.detail) if content is None else (content.kind, content.detail)
     words = f"{kind[:_MAX_WORDS]} {detail[:_MAX_WORDS]}".strip()
-    if told is None:
+    if content is None:
         words = f"{size_text(len(value.content))}, said to be {words or 'nothing'}"
     return LoggedValue(words, hashlib.sha256(value.content).hexdigest())

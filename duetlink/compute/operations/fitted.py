@@ -56,7 +56,7 @@ def fitted(estimator: Any, learnt: Mapping[str, Any]) -> Any:
             raise OperationRefused("the output of an estimator can only be set to 'default' or 'pandas'")
         made.set_output(**output)
     if values:
-        _FINISHES.get(type(made).__name__, _give)(made, values)
+        _SETTERS.get(type(made).__name__, _set_attributes)(made, values)
     return made
 
 
@@ -96,8 +96,8 @@ def _value(value: Any, depth: int = 0) -> Any:
             return tree_of({name: _value(part, _MOST_DEPTH) for name, part in value[TREE].items()})
         if type(value) is dict and value.keys() == {OBJECTS} and type(value[OBJECTS]) is list:
             items = np.empty(len(value[OBJECTS]), object)
-            for place, item in enumerate(value[OBJECTS]):
-                items[place] = _value(item, depth + 1)
+            for index, item in enumerate(value[OBJECTS]):
+                items[index] = _value(item, depth + 1)
             return items
         if type(value) is dict and value.keys() == {DTYPE} and value[DTYPE] in _DTYPES:
             return np.dtype(value[DTYPE])
@@ -113,7 +113,7 @@ def _value(value: Any, depth: int = 0) -> Any:
 # -- what compiled code would trust ------------------------------------------------------------------------
 
 
-def _give(made: Any, values: dict[str, Any]) -> None:
+def _set_attributes(made: Any, values: dict[str, Any]) -> None:
     for name, value in values.items():
         setattr(made, name, value)
 
@@ -125,7 +125,7 @@ def _centers(made: Any, values: dict[str, Any]) -> None:
     shape = (made.n_clusters, values.get("n_features_in_"))
     if type(centers) is not np.ndarray or centers.shape != shape or centers.dtype.kind != "f":
         raise OperationRefused(f"cluster_centers_ must have {shape[0]} rows of {shape[1]} numbers")
-    _give(made, values)
+    _set_attributes(made, values)
     made.cluster_centers_ = np.ascontiguousarray(centers)
     made._n_threads = 1  # a room is one process
 
@@ -147,18 +147,18 @@ def _weights(made: Any, values: dict[str, Any]) -> None:
             raise OperationRefused(
                 f"{name} of this {type(made).__name__} must be numbers of the shape {expected}"
             )
-    _give(made, values)
+    _set_attributes(made, values)
 
 
-def _asks_for_all(tree: Any, values: dict[str, Any]) -> bool:
+def _fits_columns(tree: Any, values: dict[str, Any]) -> bool:
     """Say if this is a tree for as many columns as its estimator was fitted on."""
     return is_tree(tree) and bool(tree.n_features == values.get("n_features_in_"))
 
 
 def _tree(made: Any, values: dict[str, Any]) -> None:
-    if not _asks_for_all(values.get("tree_"), values):
+    if not _fits_columns(values.get("tree_"), values):
         raise OperationRefused("tree_ must be a tree for as many columns as n_features_in_ says")
-    _give(made, values)
+    _set_attributes(made, values)
 
 
 def _forest(made: Any, values: dict[str, Any]) -> None:
@@ -166,9 +166,9 @@ def _forest(made: Any, values: dict[str, Any]) -> None:
     trees = values.get("estimators_")
     if type(trees) is not list or not trees:
         raise OperationRefused("estimators_ of a forest must be a list of trees")
-    if not all(_asks_for_all(getattr(tree, "tree_", None), values) for tree in trees):
+    if not all(_fits_columns(getattr(tree, "tree_", None), values) for tree in trees):
         raise OperationRefused("the trees of a forest must be for as many columns as n_features_in_ says")
-    _give(made, values)
+    _set_attributes(made, values)
 
 
 def _vocabulary(made: Any, values: dict[str, Any]) -> None:
@@ -176,7 +176,7 @@ def _vocabulary(made: Any, values: dict[str, Any]) -> None:
     columns = range(len(vocabulary)) if type(vocabulary) is dict else range(0)
     if type(vocabulary) is not dict or sorted(vocabulary.values()) != list(columns):
         raise OperationRefused("vocabulary_ must number its words 0, 1, 2, …")
-    _give(made, values)
+    _set_attributes(made, values)
 
 
 def _categories(made: Any, values: dict[str, Any]) -> None:
@@ -191,7 +191,7 @@ def _categories(made: Any, values: dict[str, Any]) -> None:
         raise OperationRefused(
             "a fitted encoder with min_frequency or max_categories cannot be sent; fit it at the owner"
         )
-    row = pd.DataFrame({place: each[:1] for place, each in enumerate(categories)})
+    row = pd.DataFrame({index: each[:1] for index, each in enumerate(categories)})
     given = made.categories
     made.set_params(categories=categories)
     if names is None:
@@ -211,10 +211,10 @@ def _degrees(made: Any, values: dict[str, Any]) -> None:
     if type(columns) is not int:
         raise OperationRefused("n_features_in_ must be an integer")
     made.fit(np.zeros((1, columns)))
-    _give(made, values)
+    _set_attributes(made, values)
 
 
-_FINISHES: Mapping[str, Callable[[Any, dict[str, Any]], None]] = {
+_SETTERS: Mapping[str, Callable[[Any, dict[str, Any]], None]] = {
     "CountVectorizer": _vocabulary,
     "DecisionTreeClassifier": _tree,
     "DecisionTreeRegressor": _tree,

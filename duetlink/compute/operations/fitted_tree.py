@@ -31,28 +31,28 @@ def told_of(tree: Any) -> dict[str, Any]:
     return {TREE: {**counts, "values": state["values"], **columns}}
 
 
-def tree_of(told: Mapping[str, Any]) -> Any:
+def tree_of(parts: Mapping[str, Any]) -> Any:
     """Return the tree. Raise OperationRefused if compiled code would leave its memory or never end."""
     import numpy as np
     from sklearn.tree import _tree
 
     dtype = np.dtype(_tree.NODE_DTYPE)
     names: tuple[str, ...] = dtype.names or ()
-    if told.keys() != {*_COUNTS, *_ARRAYS, *names} or any(type(told[name]) is not int for name in _COUNTS):
+    if parts.keys() != {*_COUNTS, *_ARRAYS, *names} or any(type(parts[name]) is not int for name in _COUNTS):
         raise _refused("has other fields than a tree of this version")
-    n_features, n_outputs, n_classes, values = (told[name] for name in (*_COUNTS, *_ARRAYS))
+    n_features, n_outputs, n_classes, values = (parts[name] for name in (*_COUNTS, *_ARRAYS))
     if n_features < 1 or not 1 <= n_outputs == len(n_classes) or n_classes.dtype.kind != "i":
         raise _refused("has no columns or no outputs")
     count = len(values)
-    if count < 1 or any(told[name].shape != (count,) for name in names) or n_classes.min() < 1:
+    if count < 1 or any(parts[name].shape != (count,) for name in names) or n_classes.min() < 1:
         raise _refused("has arrays of different lengths")
     if values.shape != (count, n_outputs, n_classes.max()) or values.dtype != np.float64:
         raise _refused("has values of another shape")
     nodes = np.zeros(count, dtype)
     for name in names:
-        if told[name].dtype != dtype[name]:
+        if parts[name].dtype != dtype[name]:
             raise _refused(f"has a field {name} that is not {dtype[name]}")
-        nodes[name] = told[name]
+        nodes[name] = parts[name]
     state = {"max_depth": _depth(nodes, n_features), "node_count": count, "nodes": nodes}
     tree = _tree.Tree(n_features, n_classes.astype(np.intp), n_outputs)
     tree.__setstate__({**state, "values": np.ascontiguousarray(values)})

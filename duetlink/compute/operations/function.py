@@ -101,7 +101,7 @@ def _misplaced(name: str, source: str, error: SyntaxError) -> str:
         return f"line {row} of {name} is not valid Python, so its letters beyond ASCII cannot be checked"
     if not line[column - 1 : column] or line[column - 1 : column].isascii():
         # within an f-string, Python before 3.12 counts the column from elsewhere
-        column = next(place for place, letter in enumerate(line, 1) if not letter.isascii())
+        column = next(column_number for column_number, letter in enumerate(line, 1) if not letter.isascii())
     letter = line[column - 1]
     return (
         f"line {row}, column {column} of {name}: {letter!r} (U+{ord(letter):04X}, "

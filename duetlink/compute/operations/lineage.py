@@ -115,7 +115,7 @@ def operation_name(operation: str) -> str:
 def _expression(code: str, steps: int, assets: list[str]) -> str:
     if "\n" not in code and "#" not in code and len(code) <= _MAX_EXPRESSION:
         return code
-    told = f"result of {steps:,} step{'s' if steps != 1 else ''} on "
+    prefix = f"result of {steps:,} step{'s' if steps != 1 else ''} on "
     names = ", ".join(map(harmless, assets)) or "no asset"
-    room = _MAX_EXPRESSION - len(told)
-    return told + (names if len(names) <= room else names[: room - 1] + "…")
+    width_left = _MAX_EXPRESSION - len(prefix)
+    return prefix + (names if len(names) <= width_left else names[: width_left - 1] + "…")

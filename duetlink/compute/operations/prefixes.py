@@ -42,27 +42,27 @@ def prefixes(program: Program) -> list[Prefix]:
     used = _used(program)
     last_use = _last_uses(program, used)
     last_open: dict[Hashable, int] = {}  # asset or value -> position of the last step that opens or uses it
-    for place, step in enumerate(steps):
+    for position, step in enumerate(steps):
         if (what := _opened(step)) is not None:
-            last_open[what] = max(last_open.get(what, 0), last_use[place])
+            last_open[what] = max(last_open.get(what, 0), last_use[position])
     kinds = [found.shapes[shape].kind for shape in found.steps]
     writes = max(kinds) >= CHANGES_FIRST
     made: list[Prefix] = []
     digest = hashlib.sha256()
     reach = open_reach = 0  # last uses of all results, and of assets and values, so far
-    for place, (step, kind) in enumerate(zip(steps, kinds, strict=True)):
+    for position, (step, kind) in enumerate(zip(steps, kinds, strict=True)):
         if kind == EVERYWHERE:
             break
         digest.update(json.dumps(step, separators=(",", ":")).encode())
         if step[0] == VALUE:
-            digest.update(found.values[used[place][0]].digest.encode())
+            digest.update(found.values[used[position][0]].digest.encode())
         digest.update(b"\n")
         if (what := _opened(step)) is not None:
             open_reach = max(open_reach, last_open[what])
             continue
-        if found.results[place] and reach <= place and (open_reach <= place or not writes):
-            made.append(Prefix(place + 1, digest.digest()))
-        reach = max(reach, last_use[place])
+        if found.results[position] and reach <= position and (open_reach <= position or not writes):
+            made.append(Prefix(position + 1, digest.digest()))
+        reach = max(reach, last_use[position])
     return made
 
 
@@ -98,12 +98,12 @@ def divided(program: Program, steps: int) -> tuple[Assets, Assets]:
     """Return the assets that the first `steps` steps use, and those that the rest uses."""
     inside, rest = set(), set()
     last_use = _last_uses(program, _used(program))
-    for place, step in enumerate(json.loads(program.text)):
+    for position, step in enumerate(json.loads(program.text)):
         if step[0] == ASSET:
             name, revision = step[1]
-            if place < steps:
+            if position < steps:
                 inside.add((name, revision))
-            if last_use[place] >= steps:
+            if last_use[position] >= steps:
                 rest.add((name, revision))
     return frozenset(inside), frozenset(rest)
 
@@ -119,12 +119,12 @@ def _last_uses(program: Program, used: Sequence[Sequence[int]]) -> list[int]:
 
     It is the step's own position if no step does, and the number of steps for the requested result.
     """
-    made_at = {result: place for place, result in enumerate(program.slice.results) if result}
+    made_at = {result: position for position, result in enumerate(program.slice.results) if result}
     found = list(range(len(used)))
-    for place, numbers in enumerate(used):
+    for position, numbers in enumerate(used):
         for number in numbers:
             if number in made_at:
-                found[made_at[number]] = place
+                found[made_at[number]] = position
     for target in program.slice.targets:
         if target in made_at:
             found[made_at[target]] = len(used)

@@ -79,13 +79,13 @@ def _pandas(frame: Any, spec: PrepSpec) -> Any:
         )
     made, after = _made(spec, fields, lambda row: arrow_frame(table, names, kept, row=row))
     found = made.to_native().rename_columns(list(after))
-    for place, (name, field) in enumerate(after.items()):
+    for index, (name, field) in enumerate(after.items()):
         if field.nullable and (field.type in INTEGERS or field.type == BOOL):
-            column = found.column(place)
+            column = found.column(index)
             whole = column.cast(pa.int8()) if field.type == BOOL else column
-            found = found.set_column(place, name, whole.cast(pa.float64(), safe=False))
+            found = found.set_column(index, name, whole.cast(pa.float64(), safe=False))
         elif field.type == TEXT:
-            found = found.set_column(place, name, found.column(place).cast(pa.large_string()))
+            found = found.set_column(index, name, found.column(index).cast(pa.large_string()))
     return found.to_pandas(date_as_object=False)
 
 

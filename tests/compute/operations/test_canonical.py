@@ -129,7 +129,7 @@ def test_a_program_is_settled(steps: Steps, back: int) -> None:
     ids = list(dict.fromkeys(step[0] for step in steps if step[0]))
     program = asked(traced(steps, may_learn=False), ids[max(len(ids) - 1 - back, 0)])
     with pytest.MonkeyPatch.context() as patch:
-        set_constants(patch, canonical, MOST_TURNS=0)  # nothing falls away
+        set_constants(patch, canonical, MOST_SLICES=0)  # nothing falls away
         again = Program.read(memoryview(b"".join(program.segments)), effects)
     assert (again.text, again.target, again.digest) == (program.text, program.target, program.digest)
 

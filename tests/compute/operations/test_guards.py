@@ -237,7 +237,7 @@ def test_what_a_scientist_does_is_not_refused(call: Call) -> None:
 
 def test_a_refusal_says_why() -> None:
     with pytest.raises(
-        OperationRefused, match=r"\.sort_values is refused with inplace=True: .* take what is returned"
+        OperationRefused, match=r"\.sort_values is refused with inplace=True: .* use the returned result"
     ):
         check(".sort_values", (FRAME, "a"), {"inplace": True})
     with pytest.raises(OperationRefused, match="the function 'to_csv' is in no list"):

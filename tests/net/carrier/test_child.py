@@ -20,7 +20,7 @@ from duetlink.net.carrier.helper import child as carrier_child
 from duetlink.net.carrier.helper.child import Child
 from duetlink.net.carrier.helper.console import Console
 from duetlink.settings import IceServer
-from duetlink.testing.faults import hear_event, helper_pid, set_constants
+from duetlink.testing.faults import deliver_event, helper_pid, set_constants
 
 
 def configuration(rung: str = "udp", **fields: Any) -> Configuration:
@@ -210,7 +210,7 @@ async def test_loss_is_that_of_the_last_seconds_and_unknown_where_few_was_sent()
     seen: list[float | None] = [child.loss]
 
     def second(sent: int, lost: int) -> None:
-        hear_event(child, {"datagrams": [sent, lost]})
+        deliver_event(child, {"datagrams": [sent, lost]})
         seen.append(child.loss)
 
     for sent, lost in ((0, 0), (0, 0), (40, 8), *((1000, 20) for _ in range(6))):

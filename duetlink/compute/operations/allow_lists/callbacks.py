@@ -22,38 +22,42 @@ _MOST_DEPTH = 10
 
 
 def check_functions(
-    operation: str, plan: ArgumentRules, arguments: Sequence[Any], keywords: Mapping[str, Any]
+    operation: str, checks: ArgumentRules, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
     """Raise OperationRefused if a function, or the name of one, is passed where it is not allowed."""
     given = [*_functions(arguments, 0), *_functions(keywords, 0)]
     if (
         given
         and operation not in function_table("takers")
-        and plan.library not in function_table("taker_libraries")
+        and checks.library not in function_table("taker_libraries")
     ):
-        raise OperationRefused(f"{operation} takes no function ({_called(given[0])}); write out what it does")
+        raise OperationRefused(
+            f"{operation} takes no function ({_display_name(given[0])}); write its steps yourself"
+        )
     for function in given:
-        if _called(function) in _changing():
+        if _display_name(function) in _changing_names():
             raise OperationRefused(
-                f"{operation} takes no function that changes its arguments: {_called(function)}"
+                f"{operation} takes no function that changes its arguments: {_display_name(function)}"
             )
-        given_ones = read_list("guards")["given"]
-        known = given_ones.get(operation, given_ones.get(plan.library))
-        if known is not None and _called(function) not in known and _library(function) != "sklearn":
-            raise OperationRefused(f"{operation} does not take {_called(function)}; write out what it does")
+        accepted = read_list("guards")["given"]
+        known = accepted.get(operation, accepted.get(checks.library))
+        if known is not None and _display_name(function) not in known and _library(function) != "sklearn":
+            raise OperationRefused(
+                f"{operation} does not take {_display_name(function)}; write its steps yourself"
+            )
     if operation in function_table("bare") and (len(arguments) > 3 or keywords):
         raise OperationRefused(f"{operation} cannot pass further arguments to a function")
-    if plan.library != "pandas":
+    if checks.library != "pandas":
         return
-    named = {**dict(zip(plan.names, arguments, strict=False)), **keywords}
+    named = {**dict(zip(checks.names, arguments, strict=False)), **keywords}
     function = named.get("func", named.get("aggfunc"))
     if operation in function_table("by_name"):
         for name in _texts(operation, function):
             _check_name(operation, name)
     if operation in function_table("hand_on"):
-        if len(arguments) > len(plan.names):
+        if len(arguments) > len(checks.names):
             raise OperationRefused(f"{operation} cannot pass further arguments to a function")
-        more = {key: value for key, value in keywords.items() if key not in plan.named}
+        more = {key: value for key, value in keywords.items() if key not in checks.named}
         _check_handed_on(operation, function, more)
 
 
@@ -125,7 +129,7 @@ def _texts(operation: str, function: Any) -> Iterator[str]:
         )
 
 
-def _called(function: Any) -> str:
+def _display_name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
@@ -140,7 +144,7 @@ def function_table(name: str) -> frozenset[str]:
 
 
 @functools.cache
-def _changing() -> frozenset[str]:
+def _changing_names() -> frozenset[str]:
     """Return the bare names of all functions that change an argument."""
     found: set[str] = set()
     for library in libraries():

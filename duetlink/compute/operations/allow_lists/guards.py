@@ -38,31 +38,31 @@ def check(operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any])
         OperationRefused: the message says why, and what to do instead.
     """
     kind: type = type(arguments[0]) if arguments else type(None)
-    plan = plan_of(operation, kind)
-    for position in plan.watched:
+    checks = plan_of(operation, kind)
+    for position in checks.watched:
         if position < len(arguments):
-            _check_value(operation, plan, plan.names[position], arguments[position])
+            _check_value(operation, checks, checks.names[position], arguments[position])
     for name, value in keywords.items():
-        if not plan.free or name in plan.named:
-            _check_keyword(operation, plan, name, value)
-    if plan.needed is None and operation not in _SPECIAL:
+        if not checks.free or name in checks.named:
+            _check_keyword(operation, checks, name, value)
+    if checks.needed is None and operation not in _SPECIAL:
         everything = (*arguments, *keywords.values()) if keywords else arguments
         for argument in everything:
             kind = type(argument)
-            looked_at = _looked_at.get(kind)
-            if looked_at is None:
-                looked_at = _looked_at[kind] = _is_looked_at(kind, argument)
-            if looked_at:
+            inspected = _inspected_types.get(kind)
+            if inspected is None:
+                inspected = _inspected_types[kind] = _needs_inspection(kind, argument)
+            if inspected:
                 break
         else:
             return
-    _check_all(operation, plan, arguments, keywords)
+    _check_all(operation, checks, arguments, keywords)
 
 
-_looked_at: dict[type, bool] = {}
+_inspected_types: dict[type, bool] = {}
 
 
-def _is_looked_at(kind: type, example: Any) -> bool:
+def _needs_inspection(kind: type, example: Any) -> bool:
     """Say if more than the class of such an argument matters; for numbers, arrays, frames and models
     it does not.
     """
@@ -72,13 +72,13 @@ def _is_looked_at(kind: type, example: Any) -> bool:
 
 
 def _check_all(
-    operation: str, plan: ArgumentRules, arguments: Sequence[Any], keywords: Mapping[str, Any]
+    operation: str, checks: ArgumentRules, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
-    if plan.needed is not None and len(arguments) + len(keywords) < plan.needed[0]:
+    if checks.needed is not None and len(arguments) + len(keywords) < checks.needed[0]:
         raise OperationRefused(
-            f"{operation} needs at least {plan.needed[0]} arguments here: {plan.needed[1]}"
+            f"{operation} needs at least {checks.needed[0]} arguments here: {checks.needed[1]}"
         )
-    check_functions(operation, plan, arguments, keywords)
+    check_functions(operation, checks, arguments, keywords)
     everything = (*arguments, *keywords.values())
     if operation.startswith("operator."):
         _check_operands(operation, arguments)
@@ -86,30 +86,30 @@ def _check_all(
         kind = type(arguments[0]) if arguments else type(None)
         if (kind.__module__, kind.__name__) != ("numpy", "ndarray"):
             raise OperationRefused(f"{operation} may only write to an array of NumPy as its first argument")
-    elif plan.library == "pandas":
+    elif checks.library == "pandas":
         for text in _texts(everything):
             if _ZONE_FILE.search(text):
                 raise OperationRefused(f"{operation}: pandas would open {text!r} as a file")
-    elif plan.library == "sklearn":
+    elif checks.library == "sklearn":
         for name, value in _named(everything):
-            _check_keyword(operation, plan, name, value)
-    elif plan.library == "torch":
+            _check_keyword(operation, checks, name, value)
+    elif checks.library == "torch":
         _check_tensors(operation, arguments, keywords)
 
 
 # -- by name -----------------------------------------------------------------------------------------------
 
 
-def _check_keyword(operation: str, plan: ArgumentRules, name: str, value: Any) -> None:
+def _check_keyword(operation: str, checks: ArgumentRules, name: str, value: Any) -> None:
     if name.startswith("_") and name not in read_list("guards")["private"]:
         raise OperationRefused(f"{operation}: {name}= is a private parameter")
-    _check_value(operation, plan, name.rpartition("__")[2] if plan.library == "sklearn" else name, value)
+    _check_value(operation, checks, name.rpartition("__")[2] if checks.library == "sklearn" else name, value)
 
 
-def _check_value(operation: str, plan: ArgumentRules, name: str, value: Any) -> None:
+def _check_value(operation: str, checks: ArgumentRules, name: str, value: Any) -> None:
     if name in ITEM_TYPES:
         _check_item_type(operation, value)
-    rule = plan.rules.get(name)
+    rule = checks.rules.get(name)
     if rule is not None and rule.refuses(value):
         shown = f"{name}={value!r}" if type(value) in _PLAIN else f"{name}="
         raise OperationRefused(f"{operation} is refused with {shown}: {rule.why}")

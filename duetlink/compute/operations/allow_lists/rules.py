@@ -66,14 +66,14 @@ def plan_of(operation: str, kind: type) -> ArgumentRules:
     """Return the rules for an operation of the lists whose first argument is a `kind`."""
     tables = read_list("guards")
     library = library_of(operation, kind)
-    places = {operation, library}
+    subjects = {operation, library}
     rules: dict[str, Rule] = {}
     for table in tables["refused"]:
-        if places & set(table.get("for", places)) and operation not in table.get("except", ()):
+        if subjects & set(table.get("for", subjects)) and operation not in table.get("except", ()):
             rule = Rule(tuple(table.get("harmless", ())), tuple(table.get("never", ())), table["why"])
             rules |= dict.fromkeys(table["keywords"], rule)
     names, named = parameters(operation, kind)
-    watched = tuple(place for place, name in enumerate(names) if name in rules or name in ITEM_TYPES)
+    watched = tuple(position for position, name in enumerate(names) if name in rules or name in ITEM_TYPES)
     needed = next(
         ((table["arguments"], table["why"]) for table in tables["needed"] if operation in table["for"]), None
     )

@@ -25,10 +25,10 @@ _WORDS = {
 }
 
 
-def settings_of(told: Any) -> Settings | None:
+def settings_of(raw: Any) -> Settings | None:
     """Validate settings from JSON; None if they are malformed."""
-    if type(told) is dict and all(told[name] in _VALUES.get(name, ()) for name in told):
-        return tuple(sorted(told.items()))
+    if type(raw) is dict and all(raw[name] in _VALUES.get(name, ()) for name in raw):
+        return tuple(sorted(raw.items()))
     return None
 
 

@@ -20,11 +20,11 @@ def all_steps(slice_: Slice, first: int = 0) -> Iterator[str]:
 
     `step_7` is the name of the seventh step's result.
     """
-    made = {number: place for place, number in enumerate(slice_.results, 1) if number}
+    position_of = {number: position for position, number in enumerate(slice_.results, 1) if number}
     begin = 0
-    for place, (number, end) in enumerate(zip(slice_.steps, slice_.reference_ends, strict=True), 1):
+    for position, (number, end) in enumerate(zip(slice_.steps, slice_.reference_ends, strict=True), 1):
         numbers, begin = slice_.references[begin:end], end
-        if place <= first:
+        if position <= first:
             continue
         shape = slice_.shapes[number]
         if shape.operation == ASSET:
@@ -33,9 +33,11 @@ def all_steps(slice_: Slice, first: int = 0) -> Iterator[str]:
         elif shape.operation == VALUE:
             text = f"value({quoted(harmless(slice_.values[numbers[0]].description))})"
         else:
-            references = [Text(f"step_{made[each]}" if each in made else "undefined") for each in numbers]
-            used = slice_.results[place - 1] > 0
+            references = [
+                Text(f"step_{position_of[each]}" if each in position_of else "undefined") for each in numbers
+            ]
+            used = slice_.results[position - 1] > 0
             text = expression(shape, references, {}, used=used, augment=False, whole=True).text
         plain = "" if shape.gradients else "  # in torch.no_grad()"
-        yield f"step_{place} = {text}{plain}" if slice_.results[place - 1] else f"{text}{plain}"
-    yield f"step_{made[slice_.target]}"
+        yield f"step_{position} = {text}{plain}" if slice_.results[position - 1] else f"{text}{plain}"
+    yield f"step_{position_of[slice_.target]}"

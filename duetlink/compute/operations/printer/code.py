@@ -22,7 +22,7 @@ from typing import Any
 from duetlink.compute.operations.allow_lists.settings import words_of
 from duetlink.compute.operations.printer.aliases import Text
 from duetlink.compute.operations.printer.all_steps import all_steps
-from duetlink.compute.operations.printer.defaults import told
+from duetlink.compute.operations.printer.defaults import shown_keywords
 from duetlink.compute.operations.printer.expression import augments, expression
 from duetlink.compute.operations.printer.lines import ENDING, MOST_LINES, Line, heading, printed
 from duetlink.compute.operations.printer.literal import MAX_SHOWN, harmless, quoted
@@ -45,7 +45,7 @@ _MOST_SEEDS = 8
 _MOST_TEXTS = 500  # texts that are listed
 _LAST_STEPS = 20  # the last steps, which are shown beyond max_lines
 _MAX_ENDING = 500  # characters of one of these steps
-_ROOM = 16  # characters of a line that are kept for the code around a waiting expression
+_RESERVED_WIDTH = 16  # characters of a line that are kept for the code around a waiting expression
 
 
 def code_of(slice_: Slice, *, max_lines: int = MAX_LINES, width: int = WIDTH) -> str:
@@ -59,7 +59,7 @@ def code_of(slice_: Slice, *, max_lines: int = MAX_LINES, width: int = WIDTH) ->
 def _texts_of(shape: Shape) -> Iterator[str]:
     if shape.operation in (ASSET, VALUE, PREPARE):
         return
-    shown = told(shape.operation, shape.keywords)
+    shown = shown_keywords(shape.operation, shape.keywords)
     for argument in (*shape.arguments, *(shape.keywords[name] for name in shown)):
         yield from _texts_in(argument)
 
@@ -96,7 +96,7 @@ class _Code:
         self._width = width
         self._uses = Uses(slice_)
         self._variables = Variables(slice_, self._uses)
-        self._like: dict[int, list[int]] = {}  # step of a first round -> that step in all rounds
+        self._same_step: dict[int, list[int]] = {}  # step of a first round -> that step in all rounds
         self._written = 0  # number of lines
         self._shown = 0  # number of steps
         # without backward steps and parameters, `torch.no_grad()` has no effect and is not printed
@@ -112,9 +112,9 @@ class _Code:
             more = ", …" if len(seeds) > _MOST_SEEDS else ""
             head.append(f"# seed {', '.join(map(str, list(seeds)[:_MOST_SEEDS]))}{more}")
         drawing = len(self._slice.draws)
-        again = drawing - len(set(self._slice.draws.values()))
-        if again:
-            head.append(f"# {again:,} of {drawing:,} draws get the random numbers of another one again")
+        repeated = drawing - len(set(self._slice.draws.values()))
+        if repeated:
+            head.append(f"# {repeated:,} of {drawing:,} draws get the random numbers of another one again")
         self._written = len(head)
         block = self._block(self._uses.items, 0, ())
         if self._write_all(block):
@@ -144,11 +144,11 @@ class _Code:
         texts = dict.fromkeys(text for shape in self._slice.shapes for text in _texts_of(shape))
         lines = ["# texts that are not shown below:"]
         listed = 0
-        for place, text in enumerate(texts):
+        for index, text in enumerate(texts):
             if len(text) > MAX_SHOWN or (shown := quoted(text)) in code:
                 continue
             if listed == _MOST_TEXTS:
-                return [*lines, f"#   and up to {len(texts) - place:,} further ones; request.steps has all"]
+                return [*lines, f"#   and up to {len(texts) - index:,} further ones; request.steps has all"]
             listed += 1
             if len(lines[-1]) + len(shown) > self._width:
                 lines.append("#  ")
@@ -185,7 +185,7 @@ class _Code:
                 self._write_value(block, item)
             elif not self._write_step(block, index, item):
                 return False
-            self._shown += len(self._like.get(item, (item,)))
+            self._shown += len(self._same_step.get(item, (item,)))
         return True
 
     def _put(self, block: _Block, text: str, gradients: bool = True, words: Sequence[str] = ()) -> None:
@@ -195,7 +195,7 @@ class _Code:
     def _write_loop(self, block: _Block, loop: Loop) -> bool:
         variables, results = self._variables, self._slice.results
         if not block.loops:
-            self._like.update(steps_like([loop]))
+            self._same_step.update(steps_like([loop]))
         inner = self._block(loop.rounds[0], self._uses.block(loop), (*block.loops, loop))
         after = self._write_initial(block, loop)
         for step in sorted(loop.collected):
@@ -246,7 +246,7 @@ class _Code:
             variables.name[number] = variables.new_value()
             described = harmless(self._slice.values[number].description[:_MAX_WORDS])
             words = [f"{described}, sent by the peer".lstrip(", ")]
-            if len({self._uses.references(other)[0] for other in self._like.get(step, ())}) > 1:
+            if len({self._uses.references(other)[0] for other in self._same_step.get(step, ())}) > 1:
                 words.append("another one in each round")
             self._put(block, variables.name[number], words=words)
         variables.name[self._slice.results[step]] = variables.name[number]
@@ -275,9 +275,9 @@ class _Code:
         if number:
             variables.hints.setdefault(number, hint)
         name = "" if waits or not used else f"{variables.called(number, hint)} = "
-        room = self._width - 4 * (len(block.loops) + (self._graded and not shape.gradients))
-        room -= _ROOM if waits else len(name)
-        text = self._fitting(block, shape, meanings, changing, used, augment, room)
+        width_left = self._width - 4 * (len(block.loops) + (self._graded and not shape.gradients))
+        width_left -= _RESERVED_WIDTH if waits else len(name)
+        text = self._fitting(block, shape, meanings, changing, used, augment, width_left)
         if text is None:
             return False
         for meaning in dict.fromkeys(meanings):
@@ -295,10 +295,10 @@ class _Code:
         """Return the literals that change between rounds, and further comments on a step."""
         changing: dict[int, Text] = {}
         words: list[str] = []
-        if step in self._like:
+        if step in self._same_step:
             # no formula for literals of inner loops: they may depend on two counters
             variable = "" if len(block.loops) > 1 else COUNTERS[0]
-            differing = differences(self._slice, self._like[step], variable)
+            differing = differences(self._slice, self._same_step[step], variable)
             changing, words = differing.changing, list(differing.words)
             block.counts |= len(changing) > len(words)
         words += words_of(self._shape(step).settings)
@@ -314,7 +314,7 @@ class _Code:
         changing: dict[int, Text],
         used: bool,
         augment: bool,
-        room: int,
+        width_left: int,
     ) -> Text | None:
         """Return the text of a step. If it is too long, its longest parts get names, as many as needed.
 
@@ -328,9 +328,9 @@ class _Code:
             waiting = [number for number, which in meanings if which == HERE and number in variables.waiting]
             # omitted items of a long list may be waiting expressions, which must be printed
             is_cut = "items(" in text.text
-            if not waiting or (len(text.text) <= room and not is_cut):
+            if not waiting or (len(text.text) <= width_left and not is_cut):
                 return text
-            excess = math.inf if is_cut else len(text.text) - room
+            excess = math.inf if is_cut else len(text.text) - width_left
             longest = sorted(waiting, key=lambda number: -len(variables.waiting[number].text.text))
             for taken, number in enumerate(longest, 1):
                 if self._written >= self._max_lines:
@@ -353,8 +353,8 @@ class _Code:
         """
         if self._uses.counts[number] != 1 or number in self._uses.kept or number in self._uses.twice:
             return False
-        place, user = self._uses.user[number]
-        if place != block.number or user <= index:
+        block_number, user = self._uses.user[number]
+        if block_number != block.number or user <= index:
             return False
         if block.changed[user] > block.changed[index + 1]:
             return False
@@ -387,7 +387,7 @@ class _Code:
             and not {number, target} & self._uses.kept
         )
 
-    # -- lists of what all rounds have made ------------------------------------------------------------------
+    # -- lists of the results of all rounds ------------------------------------------------------------------
 
     def _with_lists(self, shape: Shape, step: int, loops: Sequence[Loop]) -> tuple[Shape, list[Meaning]]:
         """Return the meanings of a step's references, and its shape.

@@ -21,7 +21,7 @@ _BACKWARD: dict[str, Any] = {
 }
 
 
-def told(operation: str, keywords: Mapping[str, Any]) -> list[str]:
+def shown_keywords(operation: str, keywords: Mapping[str, Any]) -> list[str]:
     """Return the names of the arguments to print; the others have their default."""
     defaults = FUNCTIONS if operation.startswith("torch.nn.functional.") else {}
     if operation == ".backward":

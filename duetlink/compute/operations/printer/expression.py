@@ -21,7 +21,7 @@ from duetlink.compute.operations.printer.aliases import (
     Text,
     path,
 )
-from duetlink.compute.operations.printer.defaults import told
+from duetlink.compute.operations.printer.defaults import shown_keywords
 from duetlink.compute.operations.printer.literal import harmless, literal, quoted
 from duetlink.compute.operations.printer.names import is_identifier
 from duetlink.compute.operations.steps.trace import Shape
@@ -223,7 +223,7 @@ class _Writer:
 
     def _all(self, first: int = 0) -> str:
         written = self._items(self._shape.arguments[first:], "*items")
-        shown = told(self._shape.operation, self._shape.keywords)
+        shown = shown_keywords(self._shape.operation, self._shape.keywords)
         for name, argument in self._shape.keywords.items():
             text = self._part(argument).text
             if name not in shown and self._literal not in self._changing:

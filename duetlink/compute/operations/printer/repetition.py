@@ -24,7 +24,7 @@ _PASSES = 4
 _MOST_ITEMS = 50_000  # no further pass over longer code, which no one reads
 _WORK = 60  # the most comparisons, per step
 _STARTS = 16  # earlier first steps that are tried, where the first round may have other initial values
-_TURNS = 128  # first steps that are tried for a loop that was found
+_MOST_ROTATIONS = 128  # first steps that are tried for a loop that was found
 _ENOUGH = 4  # rounds that are enough to see what is carried over
 
 
@@ -71,7 +71,7 @@ class _Folding:
         self._single = single
         self._openings = openings
         # step -> item, index among its results; empty while items are steps
-        self._place: dict[int, Reference] = {}
+        self._locations: dict[int, Reference] = {}
         self._loop_keys: dict[Hashable, int] = {}
         self._work = _WORK * len(keys) + 10_000
 
@@ -117,7 +117,7 @@ class _Folding:
         known = row.makers >= 0
         np.maximum.at(found, row.makers[known], users[known])
         for step in self._last:
-            item = self._place.get(step, (-1, 0))[0] if self._place else step
+            item = self._locations.get(step, (-1, 0))[0] if self._locations else step
             if item >= 0:
                 found[item] = len(row.items)
         return found
@@ -140,25 +140,27 @@ class _Folding:
         for first in (*range(start, min(start + _STARTS, exact)), exact):
             loop = self._checked(first, period, (end - first) // period, last_use)
             if loop is not None:
-                return self._turned(first, period, end, loop, last_use)
+                return self._rotated(first, period, end, loop, last_use)
         return None
 
-    def _turned(
+    def _rotated(
         self, start: int, period: int, end: int, loop: Loop, last_use: Numbers
     ) -> tuple[int, int, Loop]:
         """Return the same loop with rounds that begin where they carry over the fewest results."""
-        best = len(loop.carried), not self._opens(start), start
-        for first in range(start + 1, start + min(period, _TURNS)):
+        best = len(loop.carried), not self._is_opening(start), start
+        for first in range(start + 1, start + min(period, _MOST_ROTATIONS)):
             rounds = min((end - first) // period, _ENOUGH + _MIN_SAVED // period)
-            turned = self._checked(first, period, rounds, last_use) if best[0] or self._opens(first) else None
-            if turned is not None:
-                best = min(best, (len(turned.carried), not self._opens(first), first))
-        turned = self._checked(best[2], period, (end - best[2]) // period, last_use)
-        if turned is not None:
-            start, loop = best[2], turned
+            rotated = (
+                self._checked(first, period, rounds, last_use) if best[0] or self._is_opening(first) else None
+            )
+            if rotated is not None:
+                best = min(best, (len(rotated.carried), not self._is_opening(first), first))
+        rotated = self._checked(best[2], period, (end - best[2]) // period, last_use)
+        if rotated is not None:
+            start, loop = best[2], rotated
         return start, len(loop.rounds) * period, loop
 
-    def _opens(self, index: int) -> bool:
+    def _is_opening(self, index: int) -> bool:
         return self.row.items[index] in self._openings
 
     def _checked(self, start: int, period: int, rounds: int, last_use: Numbers) -> Loop | None:
@@ -212,30 +214,30 @@ class _Folding:
         items: list[Item] = []
         position = 0
         for start, size, loop in loops:
-            self._describe(loop)
+            self._set_key(loop)
             items += [*self.row.items[position:start], loop]
             position = start + size
         items += self.row.items[position:]
         if len(items) > _MOST_ITEMS:
             self.row.items = items
             return
-        self._place = _places(items)
+        self._locations = _locations_of(items)
         keys, ends, makers, slots, sources = [], [], [], [], []
         for item in items:
             keys.append(self._key(item))
             for reference in self._outer(item):
                 maker = self._maker(reference)
-                there, slot = self._place.get(maker, (-2 - maker, 0))
-                makers.append(there)
+                maker_index, slot = self._locations.get(maker, (-2 - maker, 0))
+                makers.append(maker_index)
                 slots.append(slot)
                 sources.append(reference)
             ends.append(len(makers))
         self.row = Row(items, _array(keys), _array(ends), _array(makers), _array(slots), sources)
 
-    def _describe(self, loop: Loop) -> None:
+    def _set_key(self, loop: Loop) -> None:
         """Set the loop's key, which says what it does, and its references to results outside."""
         body = loop.rounds[0]
-        places = _places(body)
+        locations = _locations_of(body)
         firsts = {
             made: slot for slot, made in enumerate(step for item in body for step in results_of(item, 0))
         }
@@ -244,11 +246,11 @@ class _Folding:
         for item in body:
             pattern.append(self._key(item))
             for reference in self._outer(item):
-                place = places.get(self._maker(reference))
-                if place is None:
+                location = locations.get(self._maker(reference))
+                if location is None:
                     outer.append(reference)
-                    place = firsts.get(loop.carried.get(reference, -1), -1), -1
-                pattern.append(place)
+                    location = firsts.get(loop.carried.get(reference, -1), -1), -1
+                pattern.append(location)
         loop.outer = outer
         loop.key = len(loop.rounds), tuple(pattern), id(loop) if loop.collected else 0
 
@@ -264,7 +266,7 @@ class _Folding:
         return item.outer
 
 
-def _places(items: Sequence[Item]) -> dict[int, Reference]:
+def _locations_of(items: Sequence[Item]) -> dict[int, Reference]:
     return {
         step: (index, slot)
         for index, item in enumerate(items)

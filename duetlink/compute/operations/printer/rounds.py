@@ -12,7 +12,7 @@ from duetlink.compute.operations.printer.loops import Item, Loop
 from duetlink.compute.operations.printer.outline import literals
 from duetlink.compute.operations.steps.slice import Slice
 
-_FEW = 8  # up to so many values are all shown
+_FEW = 8  # the most values that are all shown
 _MOST_SHAPES = 100_000  # the most shapes that are compared
 
 

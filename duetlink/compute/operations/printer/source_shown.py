@@ -72,8 +72,8 @@ def _folded(lines: list[str], idle: dict[int, _Idle]) -> Iterator[str]:
             indent = next(
                 (unit.indent for unit in units if unit.indent is not None and unit.end > kept), None
             )
-            told = _fold(end - kept, "lines that do nothing")
-            yield told if indent is None else f"{indent}pass  {told}"
+            note = _fold(end - kept, "lines that do nothing")
+            yield note if indent is None else f"{indent}pass  {note}"
         else:
             yield from lines[line:end]
         line = end
@@ -118,13 +118,13 @@ def _idle(source: str, lines: list[str]) -> Iterator[_Idle]:
 def _statements(statements: Sequence[ast.stmt], lines: list[str]) -> Iterator[_Idle]:
     """Yield the statements that share their lines with no other code."""
     encoded = [line.encode() for line in lines]  # the parser counts columns in UTF-8 bytes
-    place = 0
-    while place < len(statements):
-        first = last = statements[place]
-        place += 1
-        while place < len(statements) and _follows(last, statements[place], encoded):
-            last = statements[place]
-            place += 1
+    index = 0
+    while index < len(statements):
+        first = last = statements[index]
+        index += 1
+        while index < len(statements) and _follows(last, statements[index], encoded):
+            last = statements[index]
+            index += 1
         before = encoded[first.lineno - 1][: first.col_offset]
         behind = encoded[_end(last) - 1][last.end_col_offset :]
         if not before.strip() and _BEHIND.fullmatch(behind):

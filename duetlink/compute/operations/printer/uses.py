@@ -12,7 +12,7 @@ from duetlink.compute.operations.steps.kinds import CHANGES_FIRST
 from duetlink.compute.operations.steps.program import ASSET, VALUE
 from duetlink.compute.operations.steps.slice import Slice
 
-Place = tuple[int, int]  # the number of a block, and the index of an item in it
+CodePosition = tuple[int, int]  # the number of a block, and the index of an item in it
 Meaning = tuple[int, int]  # the number of a result, and its round: an index, or one of the next line
 HERE, BEFORE, ALL = -1, -2, -3  # this round, the round before, the list of all rounds
 
@@ -43,7 +43,7 @@ class Uses:
             last = [makers.get(slice_.target, -1)]
             self.items = fold(keys, slice_.reference_ends, made_by, last, values, _openings(slice_))
         self.counts: Counter[int] = Counter()  # uses of each result, by its number
-        self.user: dict[int, Place] = {}  # last user of a result; the loop, if it is an initial value
+        self.user: dict[int, CodePosition] = {}  # last user of a result; the loop, if it is an initial value
         self.kept: set[int] = set()  # results that need a name, since another round uses them
         # result that a round takes from the one before -> the step that makes the next one
         self.remade: dict[int, int] = {}
@@ -121,10 +121,10 @@ class Uses:
                 self._use(*self.resolved(reference, loops), (block, index))
             self._count(item.rounds[0], self.block(item), (*loops, item))
 
-    def _use(self, number: int, which: int, place: Place) -> None:
+    def _use(self, number: int, which: int, position: CodePosition) -> None:
         if which == HERE:
             self.counts[number] += 1
-            self.user[number] = place
+            self.user[number] = position
 
 
 def steps_of(item: Item) -> Iterator[int]:

@@ -97,13 +97,13 @@ def reduced(call: MockCall) -> int:
 
 
 def _without(hidden: int, ndim: int, gone: set[int], keep: bool) -> int:
-    found = place = 0
+    found = position = 0
     for axis in reversed(range(ndim)):
         bit = hidden >> (ndim - 1 - axis) & 1
         if axis not in gone:
-            found |= bit << place
+            found |= bit << position
         if axis not in gone or keep:
-            place += 1
+            position += 1
     return found
 
 
@@ -120,7 +120,7 @@ def turned(call: MockCall) -> int:
 
 def reversed_axes(hidden: int, ndim: int) -> int:
     """Return the mask of the transposed array."""
-    return sum(1 << place for place in range(ndim) if hidden >> (ndim - 1 - place) & 1)
+    return sum(1 << position for position in range(ndim) if hidden >> (ndim - 1 - position) & 1)
 
 
 def squeezed(call: MockCall) -> int:

@@ -65,9 +65,9 @@ class MockCall:
             if name in self.keywords:
                 return self.keywords[name]
         kind: type = type(self.mocks[0]) if self.mocks else type(None)
-        for place, name in enumerate(_positional(self.operation, kind)):
-            if name in names and place < len(self.arguments):
-                return self.arguments[place]
+        for position, name in enumerate(_positional(self.operation, kind)):
+            if name in names and position < len(self.arguments):
+                return self.arguments[position]
         return default
 
 

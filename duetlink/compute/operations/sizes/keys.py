@@ -37,7 +37,7 @@ def taken(call: MockCall) -> int:
     if kind in ("_LocIndexer", "_AtIndexer"):
         return _by_label(call, target.obj, key)
     if kind in ("_iLocIndexer", "_iAtIndexer"):
-        return _by_place(call.first, ndim_of(target.obj), key)
+        return _by_position(call.first, ndim_of(target.obj), key)
     bases = {base.__name__ for base in type(target).__mro__} if module.startswith("pandas") else ()
     if "BaseGroupBy" in bases:
         return frames.kept_groups(call)
@@ -52,7 +52,7 @@ def taken(call: MockCall) -> int:
     if isinstance(target, (list, tuple, dict)):
         return EVERY if call.lengths or has_pointers(key) else LABELS
     if hasattr(target, "ndim"):
-        return _by_place(call.first, target.ndim, key)
+        return _by_position(call.first, target.ndim, key)
     return EVERY
 
 
@@ -71,7 +71,7 @@ def _of_frame(call: MockCall, key: Any) -> int:
     rows, columns = rows_hidden(hidden, 2), columns_hidden(hidden, 2)
     mock = getattr(key, "_mock", key)
     if type(key) is tuple and type(call.mocks[0]).__module__.startswith("polars"):
-        return _by_place(hidden, 2, key)
+        return _by_position(hidden, 2, key)
     if _is_mask(key):
         if getattr(mock, "ndim", 1) == 2:
             return hidden  # a frame of booleans makes items missing, and keeps the shape
@@ -99,7 +99,7 @@ def _is_numbers(key: slice) -> bool:
 
 def _of_series(call: MockCall, target: Any, key: Any) -> int:
     if type(target).__module__.startswith("polars"):
-        return _by_place(call.first, 1, key)
+        return _by_position(call.first, 1, key)
     if type(key) is slice:
         return call.first | LABELS if _is_numbers(key) and not has_pointers(key) else 1 | LABELS
     if getattr(call.made, "ndim", 0) == 0:
@@ -146,14 +146,14 @@ def _is_one(key: Any) -> bool:
     return isinstance(key, (str, int))
 
 
-def _by_place(hidden: int, ndim: int, key: Any) -> int:
+def _by_position(hidden: int, ndim: int, key: Any) -> int:
     """Return the mask of `array[key]`, by NumPy's rules of indexing."""
     if hidden == UNCOUNTED:
         return EVERY
-    return _axes_by_place(hidden & LENGTHS, ndim, key) | LABELS | (hidden & NAMES)
+    return _axes_by_position(hidden & LENGTHS, ndim, key) | LABELS | (hidden & NAMES)
 
 
-def _axes_by_place(hidden: int, ndim: int, key: Any) -> int:
+def _axes_by_position(hidden: int, ndim: int, key: Any) -> int:
     parts = key if type(key) is tuple else (key,)
     masks = [part for part in parts if is_pointer(part) and _is_mask(part)]
     if masks:
@@ -182,7 +182,7 @@ def _axes_by_place(hidden: int, ndim: int, key: Any) -> int:
         else:
             return EVERY
     axes += [_bit(hidden, ndim, one) for one in range(axis, ndim)]
-    return sum(bit << place for place, bit in enumerate(reversed(axes)))
+    return sum(bit << position for position, bit in enumerate(reversed(axes)))
 
 
 def _bit(hidden: int, ndim: int, axis: int) -> int:

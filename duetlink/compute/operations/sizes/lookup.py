@@ -69,7 +69,7 @@ _OF_ARRAYS = frozenset(
 )
 _TEXTS = frozenset({str, bytes})
 _CONTAINERS = frozenset({list, tuple, dict, slice})
-# Libraries of arrays, columns and numbers: an effect implies a rule, see `_by_effect`.
+# Libraries of arrays, columns and numbers: an effect implies a rule, see `_rule_by_effect`.
 _BY_EFFECT = frozenset({"numpy", "torch", "pandas", "polars", "operator", "builtins", "math"})
 _FUNCTIONS_OF = {"numpy.ndarray": "numpy", "numpy.generic": "numpy", "torch.Tensor": "torch"}
 
@@ -179,7 +179,7 @@ _rules: dict[tuple[str, type], Rule] = {}
 
 
 def _rule_of(operation: str, kind: type, allowed: Allowed) -> Rule:
-    rule = _RULES[_name_of(operation, kind) or _by_effect(operation, kind, allowed)]
+    rule = _RULES[_listed_rule(operation, kind) or _rule_by_effect(operation, kind, allowed)]
     if not _may_be_labelled(kind):
         rule = _UNLABELLED.get(rule, rule)
     _rules[operation, kind] = rule
@@ -191,7 +191,7 @@ def _may_be_labelled(kind: type) -> bool:
     return "torch" not in {base.__module__.partition(".")[0] for base in kind.__mro__}
 
 
-def _name_of(operation: str, kind: type) -> str | None:
+def _listed_rule(operation: str, kind: type) -> str | None:
     """Return the name of the rule in the list; None if the operation is not listed."""
     listed = _listed()
     if operation[0] not in ".@":
@@ -207,7 +207,7 @@ def _name_of(operation: str, kind: type) -> str | None:
     return None
 
 
-def _by_effect(operation: str, kind: type, allowed: Allowed) -> str:
+def _rule_by_effect(operation: str, kind: type, allowed: Allowed) -> str:
     try:
         if operation[0] == ".":
             modules = [base.__module__.partition(".")[0] for base in kind.__mro__]

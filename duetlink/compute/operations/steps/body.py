@@ -90,7 +90,7 @@ def write(
     """
     sizes = [memoryview(value).nbytes for value in values]
     described = [*words, *[Words("", "")] * (len(sizes) - len(words))]
-    table = [[size, *told] for size, told in zip(sizes, described, strict=True)]
+    table = [[size, *texts] for size, texts in zip(sizes, described, strict=True)]
     header = _json({"target": target, "steps": len(steps), "values": table})
     pieces: list[memoryview | bytes] = [MAGIC + len(header).to_bytes(8, "little"), header, steps]
     position = _PREFIX_BYTES + len(header) + len(steps)
@@ -163,9 +163,9 @@ def step_of(raw: Any) -> BodyStep:
     raise RemoteProtocolError("a step is not a list of an operation, arguments, keywords and modes")
 
 
-def _draw(told: Any) -> StepSeeds:
-    if type(told) is list and len(told) == 2:
-        seed, number = told
+def _draw(raw: Any) -> StepSeeds:
+    if type(raw) is list and len(raw) == 2:
+        seed, number = raw
         if (seed is None or (type(seed) is int and -(1 << 63) <= seed < 1 << 64)) and (
             type(number) is int and 0 <= number < MAX_DRAWS
         ):
@@ -191,10 +191,10 @@ def _values(body: memoryview, position: int, table: list[Any]) -> tuple[list[mem
     for entry in table:
         if type(entry) is not list or len(entry) != 3:
             raise RemoteProtocolError("a value is not described by its size, kind and detail")
-        size, *told = entry
-        if type(size) is not int or size < 0 or any(type(text) is not str for text in told):
+        size, *texts = entry
+        if type(size) is not int or size < 0 or any(type(text) is not str for text in texts):
             raise RemoteProtocolError("a value is not described by its size, kind and detail")
-        if max(map(len, told)) > MAX_WORDS:
+        if max(map(len, texts)) > MAX_WORDS:
             raise LimitExceeded(f"a value is described in more than {MAX_WORDS:,} characters")
         start = position + -position % ALIGNMENT_BYTES
         if start + size > len(body):
@@ -202,7 +202,7 @@ def _values(body: memoryview, position: int, table: list[Any]) -> tuple[list[mem
         if any(body[position:start]):
             raise RemoteProtocolError("the padding between two values of a program is not zero")
         values.append(body[start : start + size])
-        words.append(Words(*told))
+        words.append(Words(*texts))
         position = start + size
     if position != len(body):
         raise RemoteProtocolError(

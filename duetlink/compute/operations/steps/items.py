@@ -51,8 +51,10 @@ def _columns_of_objects(value: Any) -> Iterable[Iterable[Any]]:
             found for name in ("index", "columns") for found in _columns_of_objects(_labels(value, name))
         ]
         if dimensions == 2 and hasattr(value, "dtypes"):
-            places = [place for place, dtype in enumerate(value.dtypes) if getattr(dtype, "hasobject", False)]
-            return [*labels, *(value.iloc[:, place].to_numpy() for place in places)]
+            indices = [
+                index for index, dtype in enumerate(value.dtypes) if getattr(dtype, "hasobject", False)
+            ]
+            return [*labels, *(value.iloc[:, index].to_numpy() for index in indices)]
         if dimensions == 1 and getattr(getattr(value, "dtype", None), "hasobject", False):
             return [*labels, value.to_numpy()] if getattr(value, "nlevels", 1) == 1 else labels
         return labels

@@ -77,8 +77,8 @@ class _Search:
         self._watched = bytearray(nodes)
         # for each node, the needed or watched nodes at and below it
         self._count = array("i", bytes(4 * nodes))
-        self._graded: set[int] = set()  # graphs with a gradient that may be read
-        self._recorded: set[int] = set()  # graphs that a backward step reads
+        self._gradients_read: set[int] = set()  # graphs with a gradient that may be read
+        self._graphs_read: set[int] = set()  # graphs that a backward step reads
         self._inputs: dict[int, list[tuple[int, int]]] | None = None
 
     def run(self, targets: Sequence[int]) -> list[int]:
@@ -115,7 +115,7 @@ class _Search:
                     if not needed[node]:
                         self._need(node, position)
                     if kind != FRESH:
-                        self._graded.add(trace.graph.find(node, self.stop))
+                        self._gradients_read.add(trace.graph.find(node, self.stop))
             if kind in (BACK, READS_GRAPH):
                 self._record(used, position)
         taken.reverse()
@@ -129,8 +129,8 @@ class _Search:
     def _watch(self, node: int, time: int) -> None:
         """Take the steps that change the node before that time."""
         trace = self.trace
-        if trace.holding[trace.sharing.find(node, self.stop)]:
-            self._graded.add(trace.graph.find(node, self.stop))
+        if trace.with_gradients[trace.sharing.find(node, self.stop)]:
+            self._gradients_read.add(trace.graph.find(node, self.stop))
         self._watched[node] = 1
         count, parent, when = self._count, self.trace.sharing.parent, self.trace.sharing.when
         count[node] += 1
@@ -144,11 +144,13 @@ class _Search:
         if kind == EVERYWHERE:
             return True
         if kind == BACK:
-            return any(trace.graph.find(node, self.stop) in self._graded for node in used if node >= 0)
+            return any(
+                trace.graph.find(node, self.stop) in self._gradients_read for node in used if node >= 0
+            )
         changed = used[:1] if kind == CHANGES_FIRST else used
         return any(
             self._count[trace.sharing.find(node, position)] > 0
-            or (self._recorded and trace.graph.find(node, self.stop) in self._recorded)
+            or (self._graphs_read and trace.graph.find(node, self.stop) in self._graphs_read)
             for node in changed
             if node >= 0
         )
@@ -163,8 +165,8 @@ class _Search:
                     self._inputs.setdefault(graph, []).append((step, data))
         for node in used:
             graph = self.trace.graph.find(node, self.stop) if node >= 0 else -1
-            if graph >= 0 and graph not in self._recorded:
-                self._recorded.add(graph)
+            if graph >= 0 and graph not in self._graphs_read:
+                self._graphs_read.add(graph)
                 for step, data in self._inputs.pop(graph, ()):
                     if step < position and not self._watched[data]:
                         self._watch(data, position)

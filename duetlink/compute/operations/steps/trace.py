@@ -96,13 +96,13 @@ class Trace:
         # Inputs of a graph that are not part of it: the step, a node of the graph, the node of the input.
         self.inputs: tuple[array[int], array[int], array[int]] = (array("q"), array("i"), array("i"))
         # 1 for a root whose class may contain gradients, to which backward steps add
-        self.holding = bytearray()
+        self.with_gradients = bytearray()
         self.effects = effects
         self._may_learn = may_learn
         self._nodes = 0
         self._node_of: dict[int, int] = {}
-        self._learning = bytearray()  # 1 for a root whose class may have gradients
-        self._learned = False  # True if any class may have gradients
+        self._trainable = bytearray()  # 1 for a root whose class may have gradients
+        self._any_trainable = False  # True if any class may have gradients
         self._assets: dict[str, int] = {}
         self._number_of: dict[str, int] = {}
         # operation -> kind, `teaches`, `may_draw`
@@ -125,7 +125,7 @@ class Trace:
         """The memory of the trace, in bytes."""
         lists: tuple[Any, ...] = (
             *(self.kinds, self.results, self.shape_numbers, self.references, self.reference_ends),
-            *(self.shapes, self.holding, self._learning, *self.inputs),
+            *(self.shapes, self.with_gradients, self._trainable, *self.inputs),
             *(self.values, self.draws, self._node_of, self._assets, self._number_of, self._known),
         )
         numbers = 2 * len(self._node_of) + 4 * len(self.draws) + len(self.values)
@@ -154,20 +154,20 @@ class Trace:
         Raises:
             LimitExceeded: the trace takes more memory than MAX_HELD_BYTES; it accepts no further steps.
         """
-        self._check_room(len(steps))
+        self._reserve(len(steps))
         if self._next_modes is not None:
             (self._gradients, self._draw), self._next_modes = self._next_modes, None
         opened: dict[int, int] = {}  # index of a value -> its node
         for raw in steps:
             # checked less strictly than in a room: a step that a room refuses does no harm here
             if type(raw) is not list or not 3 <= len(raw) <= 6:
-                self._put(NOTHING, -1, -1, ())
+                self._append(NOTHING, -1, -1, ())
                 continue
             id_, operation, arguments = raw[:3]
             keywords = raw[3] if len(raw) > 3 else _NO_KEYWORDS
             settings = settings_of(raw[5]) if len(raw) > 5 else ()
             if settings is None or not _is_step(operation, arguments, keywords) or type(id_) is not int:
-                self._put(NOTHING, -1, -1, ())
+                self._append(NOTHING, -1, -1, ())
             elif operation in _ATTRIBUTES:
                 if operation == GRAD and arguments:
                     self._gradients = arguments[0] is True
@@ -177,7 +177,7 @@ class Trace:
                     for dropped in arguments:
                         if type(dropped) is int:
                             self.forget(dropped)
-                self._put(NOTHING, -1, -1, ())
+                self._append(NOTHING, -1, -1, ())
             else:
                 self._settings = settings
                 draws = len(raw) < 5 or raw[4] == 1
@@ -191,19 +191,19 @@ class Trace:
             RemoteProtocolError: the steps are malformed.
             LimitExceeded: as `add`.
         """
-        self._check_room(len(steps))
+        self._reserve(len(steps))
         opened: dict[int, int] = {}
-        for place, raw in enumerate(steps, 1):
+        for position, raw in enumerate(steps, 1):
             step = body.step_of(raw)
             if step.operation in _ATTRIBUTES:
                 raise RemoteProtocolError(
-                    f"step {place}, {step.operation}, belongs into the modes of other steps"
+                    f"step {position}, {step.operation}, belongs into the modes of other steps"
                 )
             self._gradients, self._settings = step.records, step.settings
-            self._add(place, step.operation, step.arguments, step.keywords, values, opened, step.draw)
+            self._add(position, step.operation, step.arguments, step.keywords, values, opened, step.draw)
             if self.kinds[-1] == NOTHING or -1 in self.references[self._last :]:
                 raise RemoteProtocolError(
-                    f"step {place}, {step.operation}, uses a result that does not exist"
+                    f"step {position}, {step.operation}, uses a result that does not exist"
                 )
             self._last = len(self.references)
 
@@ -222,12 +222,12 @@ class Trace:
         made._next_modes = self._gradients, self._draw
         return made
 
-    def rename(self, places: Sequence[int], ids: Sequence[int]) -> None:
+    def rename(self, positions: Sequence[int], ids: Sequence[int]) -> None:
         """Give the results of these steps of a whole program new ids; all other results lose theirs."""
-        node_of = {id_: self._node_of[place] for place, id_ in zip(places, ids, strict=True)}
+        node_of = {id_: self._node_of[position] for position, id_ in zip(positions, ids, strict=True)}
         self._node_of = node_of
 
-    def _check_room(self, steps: int) -> None:
+    def _reserve(self, steps: int) -> None:
         if self._is_full or self.held_bytes > MAX_HELD_BYTES:
             self._refuse_more()
         self._grow(2 * steps)  # each step has a result, and may open an asset or value
@@ -278,24 +278,24 @@ class Trace:
                 may_draw(operation),
             )
             self._known[operation] = known
-            self._hold(sys.getsizeof(operation) + _PAIR_BYTES)
-        kind, teaching, may = known
+            self._account(sys.getsizeof(operation) + _PAIR_BYTES)
+        kind, makes_trainable, may_draw_numbers = known
         nodes: list[int] = []
         first = 0  # the number of nodes that the first argument names
-        look_up = self._node_of.get
+        node_of = self._node_of.get
         for index, argument in enumerate(arguments):
             if type(argument) is list:
                 if len(argument) == 1 and type(argument[0]) is int:
-                    nodes.append(look_up(argument[0], -1))
+                    nodes.append(node_of(argument[0], -1))
                     argument[0] = 0
-                elif not self._look(argument, nodes, 0):
-                    return self._put(NOTHING, -1, -1, ())
+                elif not self._collect_nodes(argument, nodes, 0):
+                    return self._append(NOTHING, -1, -1, ())
             if index == 0:
                 first = len(nodes)
-        if keywords and not self._look(["d", *keywords.values()], nodes, -1):
-            return self._put(NOTHING, -1, -1, ())
+        if keywords and not self._collect_nodes(["d", *keywords.values()], nodes, -1):
+            return self._append(NOTHING, -1, -1, ())
         if kind >= CHANGES_FIRST or keywords:
-            kind = self._exactly(kind, keywords, first, nodes)
+            kind = self._exact_kind(kind, keywords, first, nodes)
         text = repr((operation, arguments, keywords, self._gradients, kind, self._settings))
         number = self._number_of.get(text)
         if number is None:
@@ -306,7 +306,7 @@ class Trace:
         time = len(self.kinds)
         if draw is not None:
             self.draws[time] = draw
-        elif draws and may:
+        elif draws and may_draw_numbers:
             self.draws[time] = self._draw
             self._draw = StepSeeds(self._draw.seed, self._draw.number + 1)
         self.kinds.append(kind)
@@ -320,15 +320,15 @@ class Trace:
         if kind != FRESH:
             together = nodes[:first] if kind == PART else [] if kind == BACK else nodes
             self._merge(together if node < 0 else [*together, node], time)
-        if (teaching or (keywords and teaches(operation, keywords))) and (node >= 0 or nodes):
-            self._learning[self.sharing.find(node if node >= 0 else nodes[0])] = self._learned = True
+        if (makes_trainable or (keywords and teaches(operation, keywords))) and (node >= 0 or nodes):
+            self._trainable[self.sharing.find(node if node >= 0 else nodes[0])] = self._any_trainable = True
         if operation in GRADIENTS and nodes:
-            self.holding[self.sharing.find(nodes[0])] = True
-        if self._learned and nodes:
+            self.with_gradients[self.sharing.find(nodes[0])] = True
+        if self._any_trainable and nodes:
             self._connect(nodes, node, time)
         return None
 
-    def _look(self, argument: list[Any], nodes: list[int], depth: int) -> bool:
+    def _collect_nodes(self, argument: list[Any], nodes: list[int], depth: int) -> bool:
         """Collect the nodes that an argument names, and replace the ids in it by 0; False if the room refuses
         it.
 
@@ -340,18 +340,18 @@ class Trace:
             nodes.append(self._node_of.get(argument[0], -1))  # type: ignore[arg-type]
             argument[:] = [0]
             return True
-        return all(self._look(part, nodes, depth + 1) for part in argument if type(part) is list)
+        return all(self._collect_nodes(part, nodes, depth + 1) for part in argument if type(part) is list)
 
     def _add_asset(self, id_: int, arguments: list[Any]) -> None:
         name, revision = arguments if len(arguments) == 2 else (None, None)
         if type(name) is not str or not isinstance(revision, (int, float)) or revision != revision // 1:
-            return self._put(NOTHING, -1, -1, ())
+            return self._append(NOTHING, -1, -1, ())
         if name not in self._assets:
             self._assets[name] = self._new_node()
-            self._hold(sys.getsizeof(name) + _INTEGER_BYTES)
+            self._account(sys.getsizeof(name) + _INTEGER_BYTES)
         time, node = len(self.kinds), self._define(id_)
         shape = Shape(ASSET, [name, int(revision)], {}, True, SHARES)
-        self._put(
+        self._append(
             SHARES, node, self._number(repr((ASSET, name, int(revision))), shape), (self._assets[name],)
         )
         return self._merge((node, self._assets[name]), time)
@@ -361,17 +361,19 @@ class Trace:
     ) -> None:
         index = arguments[0] if len(arguments) == 1 else None
         if not isinstance(index, int) or not -len(values) <= index < len(values):
-            return self._put(NOTHING, -1, -1, ())
+            return self._append(NOTHING, -1, -1, ())
         index = range(len(values))[index]
         if index not in opened:
             opened[index] = self._new_node()
             self.values[opened[index]] = values[index]
-            self._hold(_size_of(values[index]))
+            self._account(_size_of(values[index]))
         time, node = len(self.kinds), self._define(id_)
-        self._put(SHARES, node, self._number(VALUE, Shape(VALUE, [[0]], {}, True, SHARES)), (opened[index],))
+        self._append(
+            SHARES, node, self._number(VALUE, Shape(VALUE, [[0]], {}, True, SHARES)), (opened[index],)
+        )
         return self._merge((node, opened[index]), time)
 
-    def _put(self, kind: int, node: int, number: int, nodes: Sequence[int]) -> None:
+    def _append(self, kind: int, node: int, number: int, nodes: Sequence[int]) -> None:
         self.kinds.append(kind)
         self.results.append(node)
         self.shape_numbers.append(number)
@@ -383,7 +385,7 @@ class Trace:
         if number is None:
             number = self._number_of[text] = len(self.shapes)
             self.shapes.append(shape)
-            self._hold(
+            self._account(
                 sys.getsizeof(text)
                 + sys.getsizeof(shape)
                 + _size_of(shape.arguments)
@@ -392,7 +394,7 @@ class Trace:
             )
         return number
 
-    def _hold(self, size_bytes: int) -> None:
+    def _account(self, size_bytes: int) -> None:
         # checked here as well: the objects of one batch may be many times as large as its text
         self._texts_bytes += size_bytes
         if self._texts_bytes > MAX_HELD_BYTES:
@@ -409,20 +411,20 @@ class Trace:
         """Return the node of a new asset or value."""
         node = self._nodes
         self._nodes += 1
-        self._learning[node] = self._may_learn
-        self._learned |= self._may_learn
+        self._trainable[node] = self._may_learn
+        self._any_trainable |= self._may_learn
         return node
 
     def _grow(self, count: int) -> None:
         """Make room for `count` more nodes."""
-        missing = self._nodes + count - len(self._learning)
+        missing = self._nodes + count - len(self._trainable)
         if missing > 0:
             self.sharing.extend(missing)
             self.graph.extend(missing)
-            self._learning.extend(bytes(missing))
-            self.holding.extend(bytes(missing))
+            self._trainable.extend(bytes(missing))
+            self.with_gradients.extend(bytes(missing))
 
-    def _exactly(self, kind: int, keywords: dict[str, Any], first: int, nodes: Sequence[int]) -> int:
+    def _exact_kind(self, kind: int, keywords: dict[str, Any], first: int, nodes: Sequence[int]) -> int:
         """Return the kind of a step, from that of its operation and its arguments."""
         if writes(keywords):
             kind = max(kind, CHANGES_ALL)
@@ -430,7 +432,7 @@ class Trace:
             kind = CHANGES_ALL
         if kind in (CHANGES_FIRST, CHANGES_ALL) and not nodes:
             return EVERYWHERE  # it is unknown which object it changes
-        if kind == BACK and not any(node >= 0 and self._learns(node) for node in nodes):
+        if kind == BACK and not any(node >= 0 and self._is_trainable(node) for node in nodes):
             return EVERYWHERE  # torch refuses such a step
         return kind
 
@@ -438,36 +440,37 @@ class Trace:
 
     def _merge(self, nodes: Sequence[int], time: int) -> None:
         """Note that the nodes may share memory from now on."""
-        find, learning, holding = self.sharing.find, self._learning, self.holding
+        find, trainable, with_gradients = self.sharing.find, self._trainable, self.with_gradients
         for other in nodes[1:]:
             one, other = find(nodes[0]), find(other)
             if one != other:
-                learns, holds = learning[one] or learning[other], holding[one] or holding[other]
+                either_trainable = trainable[one] or trainable[other]
+                either_with_gradients = with_gradients[one] or with_gradients[other]
                 both = self.sharing.merge(one, other, time)
-                learning[both], holding[both] = learns, holds
+                trainable[both], with_gradients[both] = either_trainable, either_with_gradients
                 self.graph.merge(one, other, time)
 
     def _connect(self, nodes: Sequence[int], node: int, time: int) -> None:
         """Add a step to the autograd graph of the nodes that it uses."""
-        find, learning = self.sharing.find, self._learning
-        inside = [reference for reference in nodes if learning[find(reference)]]
+        find, trainable = self.sharing.find, self._trainable
+        inside = [reference for reference in nodes if trainable[find(reference)]]
         if not inside:
             return
         if node >= 0:
-            learning[find(node)] = True
+            trainable[find(node)] = True
             self.graph.merge(inside[0], node, time)
         for other in inside[1:]:
             self.graph.merge(inside[0], other, time)
         if len(inside) < len(nodes):
             steps, members, data = self.inputs
             for reference in nodes:
-                if not learning[find(reference)]:
+                if not trainable[find(reference)]:
                     steps.append(time)
                     members.append(inside[0])
                     data.append(reference)
 
-    def _learns(self, node: int) -> bool:
-        return bool(self._learning[self.sharing.find(node)])
+    def _is_trainable(self, node: int) -> bool:
+        return bool(self._trainable[self.sharing.find(node)])
 
 
 def _is_step(operation: Any, arguments: Any, keywords: Any) -> bool:
