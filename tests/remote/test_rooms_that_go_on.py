@@ -168,13 +168,13 @@ def test_a_room_that_waits_ends_with_its_asset(
     bench: Bench, kept: Reuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[Any] = []
-    leave = kept.leave
+    leave = kept.keep_room
 
     def note(room: Any, program: Any) -> None:
         left.append(room)
         leave(room, program)
 
-    monkeypatch.setattr(kept, "leave", note)
+    monkeypatch.setattr(kept, "keep_room", note)
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
     asset = bench.owner.share(frame, "ending", mock=frame * 0)
     shared = bench.scientist.wait_object("ending", 10)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from duetlink import errors
-from duetlink.duet.state.directory import StateDirectory, places
+from duetlink.duet.state.directory import StateDirectory, state_directories
 from duetlink.duet.state.file import StateFile
 
 HOLDS = """
@@ -134,8 +134,8 @@ def test_places_are_those_with_a_name(tmp_path: Path) -> None:
     for name in ("b", "a", "_forgotten-1-a", ".hidden"):
         (tmp_path / name).mkdir()
     (tmp_path / "file").write_text("")
-    assert [place.name for place in places(tmp_path)] == ["a", "b"]
-    assert places(tmp_path / "none") == []
+    assert [place.name for place in state_directories(tmp_path)] == ["a", "b"]
+    assert state_directories(tmp_path / "none") == []
 
 
 def test_a_directory_that_cannot_be_made_says_what_to_do(tmp_path: Path) -> None:
