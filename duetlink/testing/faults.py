@@ -318,9 +318,9 @@ def helper_pid(child: Child) -> int:
     return child._process.pid
 
 
-def deliver_event(child: Child, event: dict[str, Any]) -> None:
-    """Deliver an event as if the helper process had sent it."""
-    child._heard(event)
+def hear_event(child: Child, event: dict[str, Any]) -> None:
+    """Let a helper have told of an event."""
+    child._on_event(event)
 
 
 def incoming_of(request: Request) -> Incoming:

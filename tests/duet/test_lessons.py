@@ -46,7 +46,7 @@ def test_nobody_is_connected_before_a_network_path_is(monkeypatch: pytest.Monkey
     monkeypatch.setattr("aioice.ice.StunProtocol.send_stun", lambda *_: None)  # as behind a firewall
     settings = Settings(pairing_timeout_s=1.0)
     with duetlink.launch(settings=settings) as owner:
-        with pytest.raises(errors.PairingTimeout, match="was met, but no connection came about in 1 s"):
+        with pytest.raises(errors.PairingTimeout, match="was met, but no connection was made in 1 s"):
             duetlink.join(str(owner.code), settings=settings)
         until(lambda: owner.state.startswith("closed"))
         assert owner.peer is None

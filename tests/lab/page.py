@@ -12,7 +12,8 @@ _HEAD = """# Which networks can be linked, and how
 Measured by `python -m tests.lab`, which links every kind of network with every other and writes this page.
 The networks consist of Linux network namespaces and a real coturn (`tests/lab`). Lines carry
 {rate:g} Mbit/s, with a round trip of {round_trip:g} ms. Each cell shows the path by which {size} MiB came
-from the owner to the scientist, how long `join()` took, and the speed. All bytes arrived intact, unless a cell says otherwise.
+from the owner to the scientist, how long `join()` took, and the speed. All bytes arrived intact, unless a
+cell says otherwise.
 
 | network | what it is |
 |---|---|

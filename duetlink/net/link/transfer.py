@@ -83,7 +83,7 @@ class Transfer:
         self.paused_here = self.paused_there = False
         self._paused_since_s: float | None = None
         self._paused_s = 0.0  # total of the pauses that have ended
-        # what it was made from and can be made from anew, unless it is complete: see duet/transfers.py
+        # what it was made from, for a retry; None once it is complete: see duet/transfers.py
         self.origin: object = None
         self._started_s = time.monotonic() - elapsed_s
         self._ended_s: float | None = None

@@ -105,7 +105,7 @@ class PeerConnection:
                 "strict NATs or firewalls, set a TURN server in DUETLINK_ICE_SERVERS"
             )
         raise PairingTimeout(
-            f"the peer was met, but no connection came about in {timeout_s:g} s ({self._candidates()})"
+            f"the peer was met, but no connection was made in {timeout_s:g} s ({self._candidates()})"
         )
 
     async def wait_ended(self) -> str:
@@ -133,7 +133,7 @@ class PeerConnection:
         try:
             description = json_.read(data, _Description)
             if description.type != expected or "m=application" not in description.sdp:
-                raise ValueError(f"it is no {expected} of data channels")
+                raise ValueError(f"it is not an {expected} of data channels")
             await self._pc.setRemoteDescription(
                 RTCSessionDescription(sdp=description.sdp, type=description.type)
             )

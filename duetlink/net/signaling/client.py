@@ -261,7 +261,7 @@ class WebSocketMailbox(Mailbox):
                 return CodeUsed(f"{said}; a code pairs once: ask the owner for a new one")
             case pb.Refusal.UNATTENDED:
                 return CodeUnattended(
-                    f"{said}; whoever let newcomers in may have gone, and another member takes that up: try "
+                    f"{said}; the member that admits new ones may have left, and another one takes over: try "
                     "again in a moment"
                 )
             case pb.Refusal.EXPIRED:
@@ -275,7 +275,7 @@ class WebSocketMailbox(Mailbox):
     def _unreachable(self, error: Exception) -> DuetError:
         if isinstance(error, aiohttp.InvalidURL):
             return SettingError(
-                f"{self.url!r} is no address of a signaling server; it looks like ws://host:port"
+                f"{self.url!r} is not an address of a signaling server; it looks like ws://host:port"
             )
         if isinstance(error, TimeoutError):
             what = f"nothing answered within {CONNECT_TIMEOUT_S:g} s"

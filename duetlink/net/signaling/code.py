@@ -67,7 +67,9 @@ class SessionCode:
         if not isinstance(text, str) or not text.strip():
             raise MalformedCode(f"the session code is empty; {_LOOKS}")
         if len(text) > _MAX_TEXT:
-            raise MalformedCode(f"this text has {len(text)} characters and is no session code; {_LOOKS}")
+            raise MalformedCode(
+                f"this text has {len(text)} characters, so it is not a session code; {_LOOKS}"
+            )
         code, at, server = text.partition("@")
         number, *words = _SEPARATORS.split(code.strip().strip("-").lower())
         if not re.fullmatch(r"[0-9]{1,6}", number):
@@ -112,7 +114,7 @@ def _host_problem(server: str) -> str:
 
 def _url_problem(server: str) -> str:
     if not re.fullmatch(r"[\x21-\x7e]+", server):
-        return "has characters that no address has"
+        return "contains characters that are not allowed in an address"
     try:
         url = urlsplit(server)
         usable = url.hostname is not None and url.port != 0

@@ -31,7 +31,7 @@ def mood_from_wire(wire: int) -> Mood:
 
 def read_client_frame(data: bytes) -> pb.ClientFrame:
     """Parse one client frame. Raises RemoteProtocolError if it is malformed or has no body."""
-    frame = parsed(pb.ClientFrame, data, "the bytes are no client frame")
+    frame = parsed(pb.ClientFrame, data, "the bytes are not a client frame")
     if frame.WhichOneof("body") is None:
         raise RemoteProtocolError("a client frame without a body")
     return frame
@@ -39,7 +39,7 @@ def read_client_frame(data: bytes) -> pb.ClientFrame:
 
 def read_server_frame(data: bytes) -> pb.ServerFrame:
     """Parse one server frame. Raises RemoteProtocolError if it is malformed or has no body."""
-    frame = parsed(pb.ServerFrame, data, "the bytes are no server frame")
+    frame = parsed(pb.ServerFrame, data, "the bytes are not a server frame")
     if frame.WhichOneof("body") is None:
         raise RemoteProtocolError("a server frame without a body")
     return frame

@@ -188,7 +188,8 @@ class Mailboxes:
                 raise Refused(Refusal.USED, f"the code with number {nameplate} has been used")
             if mailbox is None:
                 raise Refused(
-                    Refusal.UNATTENDED, f"nobody waits under the code with number {nameplate} at this moment"
+                    Refusal.UNATTENDED,
+                    f"no member waits under the code with number {nameplate} at this moment",
                 )
             hall.used = True
         if (mailbox and mailbox.used) or nameplate in self._gone:

@@ -151,8 +151,8 @@ async def _wait_left(mailbox: Mailbox, code: SessionCode) -> None:
         raise _wrong_code(code) from None
     except LinkClosed:
         raise PeerUnreachable(
-            f"somebody who knows code {code.nameplate} came, and left before they had this side's answer: it "
-            "was lost on the way, or they gave up; launch() a new code"
+            f"a scientist who knows code {code.nameplate} came, and left before this side's answer arrived: "
+            "it was lost on the way, or they gave up; launch() a new code"
         ) from None
     except DuetError:  # the mailbox has ended, which connecting does not need
         return
@@ -160,7 +160,7 @@ async def _wait_left(mailbox: Mailbox, code: SessionCode) -> None:
 
 def _wrong_code(code: SessionCode) -> WrongCode:
     return WrongCode(
-        f"somebody tried a wrong code for {code.nameplate}, or altered a message on the way; the code is "
+        f"a wrong code was tried for {code.nameplate}, or a message was altered on the way; the code is "
         "burnt: run launch() for a new one"
     )
 

@@ -86,7 +86,7 @@ class PasteScientist:
     def __init__(self, blob: str, hello: SignalingHello) -> None:
         opened = _unpack(blob)
         if len(opened.secret) != SECRET_BYTES:
-            raise MalformedCode("this is no owner's text; paste the one that the owner's launch() shows")
+            raise MalformedCode("this is not an owner's text; paste the one that the owner's launch() shows")
         private = X25519PrivateKey.generate()
         key = _session_key(opened.secret, private, opened.public_key, Role.SCIENTIST)
         their_hello, payload = open_introduction(
@@ -149,4 +149,4 @@ def _unpack(text: str) -> pb.PasteBlob:
     try:
         return pb.PasteBlob.FromString(body)
     except DecodeError:
-        raise MalformedCode("the text is no pairing text of this version of duetlink") from None
+        raise MalformedCode("the text is not a pairing text of this version of duetlink") from None

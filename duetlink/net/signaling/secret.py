@@ -109,7 +109,7 @@ class SessionKey:
             message = self._opener.decrypt(self._opened.to_bytes(12, "big"), sealed, None)
         except (InvalidTag, ValueError):
             if self._opened == 0:
-                raise WrongCode("the words do not match, or somebody altered a message on the way") from None
+                raise WrongCode("the words do not match, or a message was altered on the way") from None
             raise RemoteProtocolError(
                 "a sealed message was altered, repeated or reordered on the way"
             ) from None

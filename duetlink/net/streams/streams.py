@@ -122,7 +122,7 @@ class Streams:
                 await opening.accepted
         except TimeoutError:
             why = f"the peer has not taken a stream {purpose!r} within {self._call_timeout_s:g} s"
-            opening.stream.close("nobody took it in time")
+            opening.stream.close("it was not accepted in time")
             raise CallTimeout(why) from None
         except BaseException:
             opening.stream.close("the other side gave it up")

@@ -293,7 +293,7 @@ class TunnelTransport(asyncio.Transport):
         self._timer = None
         now_s = self._loop.time()
         if now_s >= self.receiver.received_s + self._silence_s:
-            text = f"nothing was heard from the other side for {self._silence_s:g} s: it is gone, or the "
+            text = f"nothing was received from the other side for {self._silence_s:g} s: it is gone, or the "
             self._finish(PathUnavailable(text + "network between the two carries no UDP any more"))
             return
         self.sender.on_deadline(now_s)

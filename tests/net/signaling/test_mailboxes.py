@@ -78,7 +78,7 @@ def test_each_joiner_of_a_hall_gets_the_next_mailbox(clock: Clock) -> None:
     late = refused(mailboxes.join, nameplate)
     assert (late.reason, late.text) == (
         pb.Refusal.UNATTENDED,
-        f"nobody waits under the code with number {nameplate} at this moment",
+        f"no member waits under the code with number {nameplate} at this moment",
     )
     mailboxes.leave(owners[0], pb.HAPPY)  # that pair has met, so there is room for another mailbox
     another = mailboxes.claim_seat(drain_key(owners[1]))

@@ -82,7 +82,7 @@ def test_a_mistake_can_be_corrected() -> None:
         with pytest.raises(kind, match=says):
             owner.accept(wrong)
     assert owner.accept(answer).payload == b"right"
-    with pytest.raises(MalformedCode, match="no owner's text"):
+    with pytest.raises(MalformedCode, match="not an owner's text"):
         PasteScientist(answer, BEN)
 
 

@@ -159,11 +159,11 @@ async def send_garbage_after_claiming(ws: Raw) -> None:
     ("send", "says"),
     [
         (send_text, "text frames"),
-        (send_garbage, "no client frame"),
+        (send_garbage, "not a client frame"),
         (send_nothing, "without a body"),
         (send_message_first, "must claim, join or meet"),
         (send_two_claims, "already"),
-        (send_garbage_after_claiming, "no client frame"),
+        (send_garbage_after_claiming, "not a client frame"),
     ],
 )
 async def test_nonsense_gets_an_error_frame_and_the_server_goes_on(

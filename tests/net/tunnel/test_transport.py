@@ -111,7 +111,7 @@ def test_silence_is_the_end_and_says_so() -> None:
         path.is_cut = True
         began_s = asyncio.get_running_loop().time()
         first.transport.write(b"x" * 10_000)
-        with pytest.raises(ConnectionError, match="nothing was heard from the other side for 12 s"):
+        with pytest.raises(ConnectionError, match="nothing was received from the other side for 12 s"):
             raise await first.lost or AssertionError
         assert asyncio.get_running_loop().time() - began_s < 18.0
         assert isinstance(await second.lost, ConnectionError)
