@@ -40,7 +40,7 @@ class EventLog(logging.Handler):
             machine=platform.machine(),
             cpus=os.cpu_count(),
         )
-        self._unlisten = events.listen(self._heard)
+        self._unlisten = events.listen(self._on_event)
         _LOGGER.addHandler(self)
 
     def __enter__(self) -> Self:
@@ -79,7 +79,7 @@ class EventLog(logging.Handler):
         if is_first and logging.lastResort is not None:  # a log must not hide what Python prints without one
             logging.lastResort.handle(record)
 
-    def _heard(self, event: Event, source: int) -> None:
+    def _on_event(self, event: Event, source: int) -> None:
         self._write(event.name(), source=source, **event.shown(addresses=self._addresses))
 
     def _write(self, event: str, **fields: Shown) -> None:

@@ -30,7 +30,7 @@ class Feed(Pages):
         super().__init__(outlet)
         self._duet = duet
         self._timeline = Timeline(duet.history, lambda: duet.state.startswith("closed"), int(time.time()))
-        self._told: dict[tuple[str, int], float | None] = {}  # decisions, and what was measured then
+        self._sent: dict[tuple[str, int], float | None] = {}  # decisions, and what was measured then
         self._decisions: list[MadeDecision] = []
         self._tuning: dict[str, Any] | None = None
         self._pending: set[int] = set()
@@ -50,11 +50,11 @@ class Feed(Pages):
         return run(self._duet, name, args)
 
     def _publish_now(self) -> None:
-        self._attempt("the code", self._tell_code)  # before the page shows that there is a code
+        self._attempt("the code", self._send_code)  # before the page shows that there is a code
         self._decisions = self._attempt("what was decided", self._latest_decisions) or self._decisions
         made = {name: self._attempt(name, make) for name, make in self._states().items()}
         self._outlet.publish({name: state for name, state in made.items() if state is not None})
-        self._attempt("decisions", self._tell_decisions)
+        self._attempt("decisions", self._send_new_decisions)
         self._attempt("notices of requests", self._notice_requests)
         self._attempt("notices of answers", self._notice_answers)
 
@@ -71,7 +71,7 @@ class Feed(Pages):
             "tuning": self._tuning_state,
         }
 
-    def _tell_code(self) -> None:
+    def _send_code(self) -> None:
         before, self._new_code = self._new_code, self._duet.code if self._duet.invited else None
         if self._new_code is not None and self._new_code != before:
             self._outlet.say(asdict(_code(self._duet)))
@@ -84,19 +84,19 @@ class Feed(Pages):
             self._tuning = snapshot.as_trait(snapshot.tuning_state(self._duet, self._decisions))
         return self._tuning
 
-    def _tell_decisions(self) -> None:
+    def _send_new_decisions(self) -> None:
         new = [
             decision
             for decision in self._decisions
-            if self._told.get((decision.side, decision.number), -1.0) != decision.measured_bytes_per_s
+            if self._sent.get((decision.side, decision.number), -1.0) != decision.measured_bytes_per_s
         ]
         if new:
-            self._say_decisions(new, reset=False)
-        self._told = {
+            self._send_decisions(new, reset=False)
+        self._sent = {
             (decision.side, decision.number): decision.measured_bytes_per_s for decision in self._decisions
         }
 
-    def _say_decisions(self, decisions: list[MadeDecision], *, reset: bool) -> None:
+    def _send_decisions(self, decisions: list[MadeDecision], *, reset: bool) -> None:
         rows = [snapshot.decision_row(decision) for decision in decisions]
         self._outlet.say(asdict(Decisions("decisions", reset, rows)))
 
@@ -115,12 +115,12 @@ class Feed(Pages):
             if request.number in waited - self._waiting and request.state in _ANSWERS:
                 self._outlet.say(asdict(snapshot.answered(self._duet, request)))
 
-    def _tell_all(self) -> None:
+    def _send_all(self) -> None:
         if self._duet.code and (self._duet.state == "waiting" or self._duet.invited):
             self._outlet.say(asdict(_code(self._duet)))
         history = History("history", SCHEMA, self._timeline.epoch_s, list(HISTORY_COLUMNS))
         self._outlet.say(asdict(history), self._timeline.all_rows())
-        self._say_decisions(self._decisions, reset=True)
+        self._send_decisions(self._decisions, reset=True)
 
     def _tick(self) -> None:
         if any(request.state == "running" for request in self._duet.requests):  # its elapsed time changes

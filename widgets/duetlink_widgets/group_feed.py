@@ -56,7 +56,7 @@ class GroupFeed(Pages):
     def _publish_now(self) -> None:
         self._outlet.publish({"group": asdict(group_state(self._group.status()))})
 
-    def _tell_all(self) -> None:
+    def _send_all(self) -> None:
         code = self._group.code
         if code is not None:
             line = f"group = duetlink.group('{code}')"  # as that of a duet: it may be pasted between quotes

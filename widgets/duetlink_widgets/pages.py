@@ -44,7 +44,9 @@ class Pages(ABC):
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
-        self._looking: dict[str, float] = {}  # by name of a page: the time until which it counts as visible
+        self._visible_until: dict[
+            str, float
+        ] = {}  # by name of a page: the time until which it counts as visible
         self._ticking: asyncio.Task[None] | None = None
         self._commands: set[asyncio.Task[None]] = set()
         self._failing: set[str] = set()  # parts that could not be shown the last time
@@ -58,7 +60,7 @@ class Pages(ABC):
         """Set the traits, and send news."""
 
     @abstractmethod
-    def _tell_all(self) -> None:
+    def _send_all(self) -> None:
         """Send a new page everything that is in no trait."""
 
     @abstractmethod
@@ -77,11 +79,11 @@ class Pages(ABC):
 
     def changed(self) -> None:
         """Publish the state soon."""
-        self._post(self._mark)
+        self._post(self._schedule_publish)
 
     def heard(self, message: Mapping[str, Any]) -> None:
         """Handle a message from a page."""
-        self._post(self._obey if message.get("kind") == "command" else self._take, message)
+        self._post(self._start_command if message.get("kind") == "command" else self._handle, message)
 
     def close(self) -> None:
         """Stop following, and end the thread."""
@@ -96,7 +98,7 @@ class Pages(ABC):
     async def _begin(self) -> None:
         self._publish()
 
-    def _mark(self) -> None:
+    def _schedule_publish(self) -> None:
         if self._publishing is None:
             self._publishing = asyncio.get_running_loop().call_later(PUBLISH_S, self._publish)
 
@@ -124,12 +126,12 @@ class Pages(ABC):
         self._failing.discard(what)
         return made
 
-    def _take(self, message: Mapping[str, Any]) -> None:
+    def _handle(self, message: Mapping[str, Any]) -> None:
         match message.get("kind"):
             case "hello":
                 self._greet(message.get("schema"))
             case "visible":
-                self._see(message.get("page"), message.get("on"))
+                self._set_visible(message.get("page"), message.get("on"))
             case "poll":
                 self._attempt("what moves", self._tick)
 
@@ -141,28 +143,32 @@ class Pages(ABC):
             )
             return
         self._publish()
-        self._attempt("the history", self._tell_all)
+        self._attempt("the history", self._send_all)
         self._attempt("what moves", self._tick)
 
-    def _see(self, page: object, on: object) -> None:
+    def _set_visible(self, page: object, on: object) -> None:
         """Record that a page shows or hides the panel; tick while any page shows it."""
-        if not isinstance(page, str) or (len(self._looking) >= _MOST_PAGES and page not in self._looking):
+        if not isinstance(page, str) or (
+            len(self._visible_until) >= _MOST_PAGES and page not in self._visible_until
+        ):
             return
         if on is True:
-            self._looking[page] = time.monotonic() + VISIBLE_LEASE_S
+            self._visible_until[page] = time.monotonic() + VISIBLE_LEASE_S
         else:
-            self._looking.pop(page, None)
-        if self._looking and (self._ticking is None or self._ticking.done()):
+            self._visible_until.pop(page, None)
+        if self._visible_until and (self._ticking is None or self._ticking.done()):
             self._ticking = asyncio.ensure_future(self._keep_ticking())
 
     async def _keep_ticking(self) -> None:
-        while self._looking:
+        while self._visible_until:
             self._attempt("what moves", self._tick)
             await asyncio.sleep(TICK_S)
             now_s = time.monotonic()
-            self._looking = {page: until_s for page, until_s in self._looking.items() if until_s > now_s}
+            self._visible_until = {
+                page: until_s for page, until_s in self._visible_until.items() if until_s > now_s
+            }
 
-    def _obey(self, message: Mapping[str, Any]) -> None:
+    def _start_command(self, message: Mapping[str, Any]) -> None:
         command_id = message.get("command_id")
         if not isinstance(command_id, str) or len(self._commands) >= _MOST_COMMANDS:
             return

@@ -29,7 +29,7 @@ class Timeline:
         self._history = history
         self._is_closed = is_closed
         self._connected_s: int | None = None
-        self._told_s = 0
+        self._sent_until_s = 0
         self.epoch_s = float(now_s - HISTORY_S)
 
     def all_rows(self) -> bytes:
@@ -38,7 +38,7 @@ class Timeline:
 
     def new_rows(self) -> bytes:
         """Return the latest row that was returned before, again, and later ones."""
-        return self._rows(self._told_s)
+        return self._rows(self._sent_until_s)
 
     def _rows(self, since_s: int) -> bytes:
         if self._connected_s is None:
@@ -47,7 +47,7 @@ class Timeline:
                 return b""
             self._connected_s = begun[0].start_s
         seconds = self._history(since_s)
-        latest_s = seconds[-1].start_s if seconds else self._told_s
+        latest_s = seconds[-1].start_s if seconds else self._sent_until_s
         last_s = latest_s if self._is_closed() else int(time.time())
         first_s = max(since_s, self._connected_s)
         if last_s < first_s:
@@ -58,7 +58,7 @@ class Timeline:
         for second in seconds:
             if first_s <= second.start_s <= last_s:
                 rows[second.start_s - first_s, 1:] = _values(second)
-        self._told_s = last_s
+        self._sent_until_s = last_s
         return rows.tobytes()
 
 

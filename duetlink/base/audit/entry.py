@@ -21,7 +21,7 @@ RUN = "run"  # an asset was opened, or a function run, for the peer, in a proces
 RECOVERED = "recovered"  # the log was found torn or cut, and goes on from here
 UNREADABLE = "unreadable"  # the kind of a line that is no valid entry; never written
 
-_PLACE = ("number", "when", "previous", "hash")
+_ADDED_BY_JOURNAL = ("number", "when", "previous", "hash")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Entry:
         written = {
             name: _cut(value) if isinstance(value, str) else value
             for name, value in found.items()
-            if value not in ("", None) and name not in _PLACE
+            if value not in ("", None) and name not in _ADDED_BY_JOURNAL
         }
         return written | {"when": when}
 

@@ -101,21 +101,21 @@ def verify(path: Path, earlier: Sequence[Path] = ()) -> Report:
         AuditUnavailable: one of them cannot be read, or an earlier one does not exist.
     """
     head, size_bytes = AuditLog(path).snapshot()
-    walk = _Walk(head)
+    verification = _Verification(head)
     for file in earlier:
         if not file.exists():
             raise AuditUnavailable(f"there is no earlier file {file} of the audit log")
-        walk.begin(str(file))
+        verification.begin(str(file))
         for line in lines(file):
-            walk.take(line)
-    walk.begin("")
+            verification.take(line)
+    verification.begin("")
     for line in lines(path, 0, size_bytes):
-        walk.take(line)
-    return walk.report(path)
+        verification.take(line)
+    return verification.report(path)
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Verification:
     """The state of a verification, one step per line."""
 
     head: Head | None
@@ -210,7 +210,7 @@ class _Walk:
         if self.displaced and not self.findings:
             self._found(CHANGED, "it names another place for its entry", 0)
         # the present log's findings come last; within a file they are sorted by line
-        files = {name: place for place, name in enumerate(dict.fromkeys(each.file for each in self.findings))}
+        files = {name: order for order, name in enumerate(dict.fromkeys(each.file for each in self.findings))}
         files[""] = len(files)
         findings = sorted(self.findings, key=lambda finding: (files[finding.file], finding.line))
         return Report(path, self.entries, self.last_hash, tuple(findings), self.more)

@@ -30,7 +30,7 @@ _LOOK_ITEMS = 4096
 _WORTHWHILE = 0.4  # share of items that are not zero
 _CLEAR = 1.25  # estimates may be off by this factor; within it, both forms are tried
 
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 Present = NDArray[np.bool_]
 
 
@@ -52,10 +52,10 @@ class Sparse(Codec):
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         flat = array.reshape(-1)
         present = nonzero(flat, element)
-        places = np.flatnonzero(present)
-        form, gap_element, coded = _encode_places(places, present, flat.nbytes, level)
-        head = _HEAD.pack(form, gap_element.number, places.size)
-        return b"".join((head, coded, smallest.encode(flat[places], element, level)))
+        positions = np.flatnonzero(present)
+        form, gap_element, coded = _encode_positions(positions, present, flat.nbytes, level)
+        head = _HEAD.pack(form, gap_element.number, positions.size)
+        return b"".join((head, coded, smallest.encode(flat[positions], element, level)))
 
     def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
         form, number, count = _HEAD.unpack_from(payload)
@@ -79,14 +79,14 @@ class Sparse(Codec):
         return array.reshape(shape)
 
 
-def _encode_places(
-    places: Places, present: Present, limit_bytes: int, level: int
+def _encode_positions(
+    positions: Positions, present: Present, limit_bytes: int, level: int
 ) -> tuple[int, Element, bytes]:
     """Return the form, the element of the gaps, and the coded positions.
 
     No reader needs more than `limit_bytes` of memory.
     """
-    gaps, gap_element = _gaps(places)
+    gaps, gap_element = _gaps(positions)
     bitmap_bytes = (present.size + 7) // 8
     estimate_bytes = _entropy_bytes(gaps)
     found = []
@@ -97,9 +97,9 @@ def _encode_places(
     return min(found, key=lambda form: len(form[2]))
 
 
-def _gaps(places: Places) -> tuple[NDArray[np.unsignedinteger], Element]:
+def _gaps(positions: Positions) -> tuple[NDArray[np.unsignedinteger], Element]:
     """Return the number of zeros before each position, in the narrowest integers that hold all."""
-    gaps = np.diff(places, prepend=-1) - 1
+    gaps = np.diff(positions, prepend=-1) - 1
     element = narrowest(int(gaps.max(initial=0)))
     return gaps.astype(element.storage), element
 
@@ -126,8 +126,8 @@ def _scatter(array: Array, gaps: Array, values: Array) -> None:
     end = 0
     for start in range(0, gaps.size, _BLOCK_ITEMS):
         block = gaps[start : start + _BLOCK_ITEMS]
-        places = np.cumsum(block, dtype=np.int64) + np.arange(end, end + block.size)
-        end = int(places[-1]) + 1
+        positions = np.cumsum(block, dtype=np.int64) + np.arange(end, end + block.size)
+        end = int(positions[-1]) + 1
         if end > array.size:  # no sum can overflow before: a chunk's array is below 2^47 items
             raise MalformedChunk(f"gaps that lead beyond {array.size} items")
-        array[places] = values[start : start + _BLOCK_ITEMS]
+        array[positions] = values[start : start + _BLOCK_ITEMS]

@@ -57,9 +57,8 @@ class Step(ABC):
         """True if an item can end the run: `lower` then calls `work.check`."""
         return False
 
-    def blame(self, place: int) -> tuple[str, str]:
-        """Return the column of a strict step's check number `place`, from 1, and the description of the
-        error."""
+    def blame(self, number: int) -> tuple[str, str]:
+        """Return the column of the strict step's check `number`, from 1, and a description of the error."""
         raise AssertionError(f"{self.name} checks no item")
 
     @property

@@ -88,8 +88,8 @@ class Cast(Step):
 
         from duetlink.data.prep.conversion import converted
 
-        violated, places = [], [work.column(name) for name in self.changes]
-        for column, (name, kind) in zip(places, self.types, strict=True):
+        violated, columns = [], [work.column(name) for name in self.changes]
+        for column, (name, kind) in zip(columns, self.types, strict=True):
             value, fits = converted(column, work.fields[name].type, kind)
             work.set(name, value)
             violated.append(
@@ -98,8 +98,8 @@ class Cast(Step):
         if self.strict:
             work.check(violated)
 
-    def blame(self, place: int) -> tuple[str, str]:
-        column, kind = self.types[place - 1]
+    def blame(self, number: int) -> tuple[str, str]:
+        column, kind = self.types[number - 1]
         return column, f"has an item that is no {kind}: mend it, or cast with invalid='missing'"
 
     def arguments(self) -> list[str]:

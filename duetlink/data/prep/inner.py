@@ -29,7 +29,7 @@ def arrow_fields(schema: Any) -> dict[str, Field]:
     """Return the types of the columns of an Arrow schema; raise SettingError for duplicate names."""
     import pyarrow as pa
 
-    inner = pa.schema([(inner_name(place), field.type) for place, field in enumerate(schema)])
+    inner = pa.schema([(inner_name(index), field.type) for index, field in enumerate(schema)])
     return fields_of(schema.names, nw.from_native(pa.Table.from_batches([], inner)))
 
 
@@ -37,8 +37,8 @@ def polars_frame(lazy: Any, names: list[str], kept: list[str], *, row: bool, fir
     """Return columns of a lazy frame under inner names, with ROW counting from `first` if `row`."""
     import polars as pl
 
-    place = {name: inner_name(place) for place, name in enumerate(names)}
-    made = [pl.col(name).alias(place[name]) for name in kept]
+    inner = {name: inner_name(index) for index, name in enumerate(names)}
+    made = [pl.col(name).alias(inner[name]) for name in kept]
     if row:
         made.append((pl.int_range(pl.len(), dtype=pl.Int64) + first).alias(ROW))
     return nw.from_native(lazy.select(made))
@@ -49,10 +49,10 @@ def arrow_frame(table: Any, names: list[str], kept: list[str], *, row: bool, fir
     import numpy as np
     import pyarrow as pa
 
-    place = {name: inner_name(place) for place, name in enumerate(names)}
+    inner = {name: inner_name(index) for index, name in enumerate(names)}
     rows = table.num_rows
     table = table.select(kept)
-    table = table.rename_columns([place[name] for name in kept])
+    table = table.rename_columns([inner[name] for name in kept])
     if row:
         table = table.append_column(ROW, [pa.array(np.arange(first, first + rows, dtype=np.int64))])
     return nw.from_native(table)

@@ -110,7 +110,7 @@ class OneHot(Step):
         }
         work.replace(self.column, made)
 
-    def blame(self, place: int) -> tuple[str, str]:
+    def blame(self, number: int) -> tuple[str, str]:
         what = "has an item in no declared category: declare it, or one_hot with unknown='ignore'"
         return self.column, what
 

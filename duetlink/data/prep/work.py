@@ -48,9 +48,9 @@ def type_of(dtype: Any) -> str:
     return next((name for name, kind in TYPES.items() if dtype == kind), OTHER)
 
 
-def inner_name(place: int) -> str:
+def inner_name(position: int) -> str:
     """Return the inner name of the column at that position of a source."""
-    return f"c{place}"
+    return f"c{position}"
 
 
 class Work:

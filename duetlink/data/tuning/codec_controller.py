@@ -34,7 +34,7 @@ from duetlink.errors import DuetError
 _GAIN, _GAIN_BYTES = 1.05, 1.005  # least gain of a change: users do not notice 5 %; bytes are known exactly
 _WORSE = 0.97  # a change is reverted if the rate falls below this share of the earlier one; noise is 2 %
 _REVERSALS = 2  # per decision: back, and forth again if the choice was not the cause
-_SHUNNED_S = 60.0  # then a reverted choice may be tried again: users do not notice 0.15 s lost per minute
+_BANNED_S = 60.0  # then a reverted choice may be tried again: users do not notice 0.15 s lost per minute
 _EXPLORE, _EXPLORE_BYTES = 0.03, 0.1  # share of a transfer's time spent on trials; more for "bytes"
 _HOPELESS = 1.3  # a codec whose usual cost is this many times the best one's is not tried
 _LOOK_EVERY, _LOOK_EVERY_FAST = 16, 64  # chunks per sample: it takes 0.4 ms, a chunk on a fast link 3 ms
@@ -74,7 +74,7 @@ class CodecController:
         self._spent_s = 0.0  # for exploring
         self._rate = 0.0  # bytes of arrays per second by the best choice known
         self._wanted: dict[str, Codec] = {}  # codecs that could win and are not loaded yet
-        self._shape(DataProfile(UINT8, Kind.DENSE), self._raw)
+        self._update_plan(DataProfile(UINT8, Kind.DENSE), self._raw)
 
     # -- what the transfer calls ----------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class CodecController:
             profile = self._profile_of(choice)
             if profile is None or raw_bytes < SMALL_BYTES:
                 return
-            self._tuner.encoded(self._path_estimate.place(profile, choice), raw_bytes, elapsed_s)
+            self._tuner.encoded(self._path_estimate.speed_key(profile, choice), raw_bytes, elapsed_s)
             payload_bytes = max(0, encoded_bytes - chunk.HEADER_BYTES)
             if profile.encoded(choice.key, self._path_estimate.ratio(choice, raw_bytes, payload_bytes)):
                 profile.due, profile.look_at = "the data have changed", 0
@@ -165,8 +165,8 @@ class CodecController:
             for profile in self._profiles.values():
                 profile.due = "the settings have changed"
         if settings.mode == "manual" and settings.codec[role_of(element)] != AUTO:
-            return self._named(element, now_s)
-        if settings.pin and (pinned := self._pinned(element)) is not None:
+            return self._named_choice(element, now_s)
+        if settings.pin and (pinned := self._pinned_choice(element)) is not None:
             return pinned
         if not array.nbytes:
             return self._raw
@@ -183,15 +183,15 @@ class CodecController:
     def _link_changed(self, profile: DataProfile) -> str:
         """Drop the measurements of the old speed; return the reason to show for the next decision."""
         profile.outcomes.clear()
-        shunned, speed = self._tuner.shunned, self._path_estimate.speed
-        for path, place in list(shunned):
+        banned, speed = self._tuner.banned, self._path_estimate.speed
+        for path, speed_key in list(banned):
             if path == self._path:
-                shunned.pop((path, place), None)
+                banned.pop((path, speed_key), None)
         if speed is None or profile.speed is None:
             return ""
         return f"the link carries {rate_text(speed)}, no longer {rate_text(profile.speed)}"
 
-    def _named(self, element: Element, now_s: float) -> Choice:
+    def _named_choice(self, element: Element, now_s: float) -> Choice:
         """Return the choice that the settings name; raw if it cannot be used here."""
         role, choice = role_of(element), self._raw
         name, level = self._path_estimate.settings.codec[role], self._path_estimate.settings.level[role]
@@ -207,21 +207,23 @@ class CodecController:
                 why += f", which cannot be used for {element.name} here"
             else:
                 choice = Choice(codec, codec.level if level is None else level)
-        self._put(self._latest.get(element.name) or self._meet(element, Kind.DENSE), choice, why, now_s)
+        self._apply(
+            self._latest.get(element.name) or self._profile_of_kind(element, Kind.DENSE), choice, why, now_s
+        )
         return choice
 
-    def _pinned(self, element: Element) -> Choice | None:
+    def _pinned_choice(self, element: Element) -> Choice | None:
         """Return the latest choice of this transfer or another one; None if there is none."""
         profile = self._latest.get(element.name)
         choice = self._tuner.latest.get((self._path, element.name)) if profile is None else profile.choice
         if choice is None or choice.codec.name in self._failed:
             return None
-        profile = profile or self._meet(element, Kind.DENSE)
+        profile = profile or self._profile_of_kind(element, Kind.DENSE)
         profile.choice = choice
-        self._shape(profile, choice)
+        self._update_plan(profile, choice)
         return choice
 
-    def _meet(self, element: Element, kind: Kind) -> DataProfile:
+    def _profile_of_kind(self, element: Element, kind: Kind) -> DataProfile:
         """Return the profile of such data, and make it the latest one of its element."""
         profile = self._profiles.setdefault((element.name, kind), DataProfile(element, kind))
         self._latest[element.name] = profile
@@ -233,10 +235,10 @@ class CodecController:
         if before is not None and self._chunks < before.look_at:
             return before
         look_s = _LOOK_S * min(1.0, array.nbytes / SAMPLE_BYTES)
-        if not self._affords(look_s):
-            return before or self._meet(element, Kind.DENSE)
+        if not self._can_afford(look_s):
+            return before or self._profile_of_kind(element, Kind.DENSE)
         self._spent_s += look_s
-        profile = self._meet(element, kind_of(sample()))
+        profile = self._profile_of_kind(element, kind_of(sample()))
         fast = self._path_estimate.line.processor_bound
         profile.look_at = self._chunks + (_LOOK_EVERY_FAST if fast else _LOOK_EVERY)
         return profile
@@ -254,23 +256,23 @@ class CodecController:
         predicted = (
             rate(path_estimate.figures(profile, best), path_estimate.line) if path_estimate.speed else None
         )
-        self._put(profile, best, path_estimate.reason(profile, best, news), now_s, predicted)
+        self._apply(profile, best, path_estimate.reason(profile, best, news), now_s, predicted)
 
     # -- trying codecs on a sample --------------------------------------------------------------------------
 
-    def _affords(self, cost_s: float) -> bool:
+    def _can_afford(self, cost_s: float) -> bool:
         """Return True if `cost_s` more of exploration stays within its share of the transfer's time."""
         share = _EXPLORE_BYTES if self._path_estimate.settings.objective == FEWEST_BYTES else _EXPLORE
-        return self._spent_s + cost_s <= share * self._lasts_s
+        return self._spent_s + cost_s <= share * self._expected_s
 
     @property
-    def _lasts_s(self) -> float:
+    def _expected_s(self) -> float:
         """Expected seconds of the whole transfer, with the best choice known."""
         return self._path_estimate.size_bytes / max(self._rate, self._path_estimate.speed or _TYPICAL_RATE)
 
     def _costs(self, profile: DataProfile, sample: Callable[[], Array], now_s: float) -> dict[Choice, float]:
         """Return the cost of each usable choice, after trying those that could win on a sample."""
-        path_estimate, shunned = self._path_estimate, self._tuner.shunned
+        path_estimate, banned = self._path_estimate, self._tuner.banned
 
         def expected(choice: Choice) -> float:
             return path_estimate.cost(path_estimate.figures(profile, choice), self.chunk_bytes)
@@ -280,7 +282,7 @@ class CodecController:
             choice
             for choice in self._tuner.candidates(profile.element)
             if profile.kind is not Kind.NOISE and choice.codec.name not in self._failed
-            if shunned.get((self._path, path_estimate.place(profile, choice)), now_s) <= now_s
+            if banned.get((self._path, path_estimate.speed_key(profile, choice)), now_s) <= now_s
         ]
         for choice in sorted(candidates, key=expected):
             if choice.key not in profile.ratios and expected(choice) < _HOPELESS * min(costs.values()):
@@ -290,7 +292,7 @@ class CodecController:
                 self._try(profile, choice, sample)
             if choice.key in profile.ratios:
                 costs[choice] = expected(choice)
-        if self._lasts_s > _LONG_S:
+        if self._expected_s > _LONG_S:
             self._load_wanted()
         return costs
 
@@ -301,7 +303,7 @@ class CodecController:
             if path_estimate.speed is not None:
                 self._wanted[name] = choice.codec
             return
-        if not self._affords(_CALL_S + SAMPLE_BYTES / path_estimate.figures(profile, choice).encode):
+        if not self._can_afford(_CALL_S + SAMPLE_BYTES / path_estimate.figures(profile, choice).encode):
             return
         items, begin_s = sample(), shared.clock()
         try:
@@ -320,7 +322,7 @@ class CodecController:
         profile.ratios[choice.key] = path_estimate.ratio(choice, items.nbytes, encoded_bytes)
         items_s = max(elapsed_s - min(call_s, shared.call_s[name]), elapsed_s / _MOST_CALL)
         if items_s > 0:
-            shared.tried[path_estimate.place(profile, choice)] = items.nbytes / items_s
+            shared.tried[path_estimate.speed_key(profile, choice)] = items.nbytes / items_s
 
     def _time(self, profile: DataProfile, choice: Choice, items: Array) -> tuple[int, float]:
         """Return the encoded bytes of a sample, and the seconds that encoding took."""
@@ -352,17 +354,17 @@ class CodecController:
         bound = processors_rate(path_estimate.figures(profile, choice), path_estimate.line)
         return raw_bytes > _PROCESSORS_SHARE * bound * passed_s
 
-    def _shape(self, profile: DataProfile, choice: Choice) -> None:
+    def _update_plan(self, profile: DataProfile, choice: Choice) -> None:
         profile.plan = self._path_estimate.plan(profile, choice)
         self.chunk_bytes, self.workers = profile.plan.chunk_bytes, profile.plan.workers
 
-    def _put(
+    def _apply(
         self, profile: DataProfile, choice: Choice, why: str, now_s: float, predicted: float | None = None
     ) -> None:
         """Put a choice in force, and record a decision if it differs from the one before."""
         before, changed = profile.plan, profile.choice != choice
         profile.choice, profile.due = choice, None
-        self._shape(profile, choice)
+        self._update_plan(profile, choice)
         if changed and profile.plan is not None:
             self._tuner.latest[self._path, profile.element.name] = choice
             number = next(self._tuner.numbers)
@@ -391,8 +393,8 @@ class CodecController:
             return
         self._reversals += 1
         if not choice.raw:
-            shared.shunned[self._path, self._path_estimate.place(profile, choice)] = now_s + _SHUNNED_S
+            shared.banned[self._path, self._path_estimate.speed_key(profile, choice)] = now_s + _BANNED_S
             self._path_estimate.goodput = Goodput(profile.speed)  # the slow time was encoding, not the link
-        shared.shunned.pop((self._path, self._path_estimate.place(profile, best)), None)
+        shared.banned.pop((self._path, self._path_estimate.speed_key(profile, best)), None)
         why = f"{choice} brought {rate_text(measured)} instead of the {rate_text(outcomes[best])} of {best}"
-        self._put(profile, best, why, now_s)
+        self._apply(profile, best, why, now_s)

@@ -18,8 +18,10 @@ _LARGE_BYTES = 256 << 10  # for larger messages the link's share of the time is 
 _INTERVAL_S = 0.4  # measuring interval: a change is followed within a second, a hiccup is not
 _SETTLED_S, _SETTLED_BYTES = 0.02, 8 << 20  # either is enough for a first figure
 _BUFFERS_BYTES = 8 << 20  # as much may disappear into buffers
-_HOPE = 4.0  # assume a link this many times faster than a sender that is never held; the next chunks test it
-_PATIENCE_S = 1.0  # time without being held after which _HOPE is assumed; doubled each time
+_OPTIMISM = (
+    4.0  # assume a link this many times faster than a sender that is never held; the next chunks test it
+)
+_PATIENCE_S = 1.0  # time without being held after which _OPTIMISM is assumed; doubled each time
 
 
 class Goodput:
@@ -83,7 +85,7 @@ class Goodput:
             more = self._free_bytes > known * self._free_s + _BUFFERS_BYTES and self._free_s >= _SETTLED_S
             if more or (impatient and not held):
                 self._patience_s *= 2 if impatient else 1
-                self._forget(max(known, self._free_bytes / self._free_s * (1.0 if held else _HOPE)))
+                self._forget(max(known, self._free_bytes / self._free_s * (1.0 if held else _OPTIMISM)))
             return held
         if self.free:  # the measurement is too old by now
             self._forget(self.estimate)

@@ -12,7 +12,7 @@ from duetlink.data.tuning.decision import Plan
 from duetlink.data.tuning.goodput import Goodput
 from duetlink.data.tuning.model import PROCESSOR_BOUND_BYTES_PER_S, RAW, Figures, Line, cost, cpu_s, rate
 from duetlink.data.tuning.priors import prior
-from duetlink.data.tuning.tuner import Place, Tuner
+from duetlink.data.tuning.tuner import SpeedKey, Tuner
 
 _KIB = 1024
 # Sizes of a chunk before encoding: smaller ones cost calls, larger ones delay the first byte.
@@ -57,7 +57,7 @@ class PathEstimate:
             workers = min(workers, max(0.5, shared.cpus * (1 - self.others_load)))
         return Line(goodput, workers, shared.cpus, self._round_trip_s, shared.together, self.path)
 
-    def place(self, profile: DataProfile, choice: Choice) -> Place:
+    def speed_key(self, profile: DataProfile, choice: Choice) -> SpeedKey:
         """Return the key of the tuner's tables under which this choice's speed is kept."""
         return choice.key, profile.element.name, profile.kind
 
@@ -65,8 +65,12 @@ class PathEstimate:
         """Return measured figures if there are any, otherwise those of `priors.py`."""
         if choice.raw:
             return RAW
-        shared, place, usual = self.tuner, self.place(profile, choice), prior(choice.key, profile.kind)
-        encode = shared.encode.get(place) or shared.tried.get(place) or usual.encode
+        shared, speed_key, usual = (
+            self.tuner,
+            self.speed_key(profile, choice),
+            prior(choice.key, profile.kind),
+        )
+        encode = shared.encode.get(speed_key) or shared.tried.get(speed_key) or usual.encode
         decode = shared.decode.get((choice.codec.name, profile.kind)) or usual.decode
         return Figures(encode, decode, max(1e-6, profile.ratios.get(choice.key, usual.ratio)))
 

@@ -34,7 +34,7 @@ SMALL_BYTES = 16 * 1024  # for smaller arrays, the fixed cost of a call dominate
 _LEAST_BYTES = 64 * 1024  # smaller chunks, such as the last one of a column, do not count as a measurement
 _NEWEST = 0.3  # weight of the latest chunk: after six chunks, nine tenths of the average is new
 
-Place = tuple[Key, str, Kind]  # key of a measured speed: choice, name of the element, kind of data
+SpeedKey = tuple[Key, str, Kind]  # key of a measured speed: choice, name of the element, kind of data
 
 
 @dataclass(slots=True, eq=False)
@@ -62,11 +62,11 @@ class Tuner:
     numbers: Iterator[int] = field(default_factory=itertools.count)
     goodput: dict[str, float] = field(default_factory=dict)  # by path: bytes per second, as measured last
     latest: dict[tuple[str, str], Choice] = field(default_factory=dict)  # by path and element
-    tried: dict[Place, float] = field(default_factory=dict)  # on samples
-    encode: dict[Place, float] = field(default_factory=dict)  # of chunks
+    tried: dict[SpeedKey, float] = field(default_factory=dict)  # on samples
+    encode: dict[SpeedKey, float] = field(default_factory=dict)  # of chunks
     decode: dict[tuple[str, Kind], float] = field(default_factory=dict)
     call_s: dict[str, float] = field(default_factory=dict)  # by codec: fixed cost of a call
-    shunned: dict[tuple[str, Place], float] = field(default_factory=dict)  # end of a choice's ban, by path
+    banned: dict[tuple[str, SpeedKey], float] = field(default_factory=dict)  # end of a choice's ban, by path
     _asked: set[str] = field(default_factory=set)
     _loading: threading.Lock = field(default_factory=threading.Lock)
 
@@ -76,17 +76,17 @@ class Tuner:
     def link_changed(self) -> None:
         """Forget how fast the paths are, after the link has moved to another network."""
         self.goodput.clear()
-        self.shunned.clear()
+        self.banned.clear()
 
     def candidates(self, element: Element) -> list[Choice]:
         """Return all choices except raw that both sides have and that accept such items."""
         there = [codec for codec in codecs() if codec.name in self.available]
         return [choice for codec in there for choice in choices(codec, element, role_of(element))]
 
-    def encoded(self, place: Place, size_bytes: int, elapsed_s: float) -> None:
+    def encoded(self, speed_key: SpeedKey, size_bytes: int, elapsed_s: float) -> None:
         """Record the speed at which a chunk was encoded."""
         if size_bytes >= _LEAST_BYTES and elapsed_s > 0:
-            self.encode[place] = _average(self.encode.get(place), size_bytes / elapsed_s)
+            self.encode[speed_key] = _average(self.encode.get(speed_key), size_bytes / elapsed_s)
 
     def decoded(self, codec: str, kind: Kind, size_bytes: int, elapsed_s: float) -> None:
         """Record the speed at which the peer decoded a chunk."""

@@ -136,7 +136,7 @@ class _Cutter:
         else:
             offsets = _numbers(first, number, array.offset, len(array) + 1)
             if rows is None and not _hides(offsets, missing):
-                return [_from_zero(array, offsets)], [self._items(array, *_stretch(offsets))]
+                return [_from_zero(array, offsets)], [self._items(array, *_first_and_count(offsets))]
             starts, lengths = offsets[:-1], np.diff(offsets)
         if rows is not None:
             starts, lengths = starts[rows], lengths[rows]
@@ -249,7 +249,10 @@ def _text(array: Any, rows: Numbers | None, missing: Numbers | None) -> list[Any
     _, first, data = array.buffers()
     offsets = _numbers(first, number, array.offset, len(array) + 1)
     if rows is None and not _hides(offsets, missing):
-        return [_from_zero(array, offsets), _NOTHING if data is None else data.slice(*_stretch(offsets))]
+        return [
+            _from_zero(array, offsets),
+            _NOTHING if data is None else data.slice(*_first_and_count(offsets)),
+        ]
     if rows is None:
         kept = array.filter(pa.array(~missing))  # type: ignore[operator]  # it is not None here
     else:
@@ -277,7 +280,7 @@ def _hides(offsets: Numbers, missing: Numbers | None) -> bool:
     return missing is not None and bool((np.diff(offsets) * missing).any())
 
 
-def _stretch(offsets: Numbers) -> tuple[int, int]:
+def _first_and_count(offsets: Numbers) -> tuple[int, int]:
     """Return the first offset and the number of items."""
     return int(offsets[0]), int(offsets[-1] - offsets[0])
 

@@ -127,9 +127,9 @@ def _arrays(
     apart = _apart(one, other, float_bytes or one.dtype.itemsize)
     if not apart.any():
         return None
-    place = tuple(map(int, np.unravel_index(int(apart.argmax()), apart.shape)))
-    where = f" at {list(place)}" if place else ""
-    return f"{_shown(one[place].item())}{where}", f"{_shown(other[place].item())}{where}"
+    index = tuple(map(int, np.unravel_index(int(apart.argmax()), apart.shape)))
+    where = f" at {list(index)}" if index else ""
+    return f"{_shown(one[index].item())}{where}", f"{_shown(other[index].item())}{where}"
 
 
 def _first(found: Iterable[Pair | None]) -> Pair | None:

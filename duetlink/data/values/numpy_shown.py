@@ -67,8 +67,8 @@ def used(numbers: np.ndarray[Any, Any], count: int, missing: Marks | None = None
         new = np.flatnonzero((first >= 0) & ~known)
         known[new] = True
         found.append(new[np.argsort(first[new])])
-    places = np.concatenate(found)
-    return places[places < count]
+    indices = np.concatenate(found)
+    return indices[indices < count]
 
 
 def _octets(items: np.ndarray[Any, Any]) -> Octets:

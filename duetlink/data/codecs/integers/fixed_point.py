@@ -132,13 +132,13 @@ class FixedPoint:
         least, most = float(flat.min()), float(flat.max())
         if not (least >= -self.limit and most <= self.limit):  # NaN is neither
             wrong = ~(np.abs(flat.astype(np.float64)) <= self.limit)
-            place = int(np.flatnonzero(wrong)[0])
-            what_to_do = "declare a larger range, or clip them yourself"
-            if np.isnan(flat[place]):
-                what_to_do = "no range has NaN: replace it, or leave it out"
+            index = int(np.flatnonzero(wrong)[0])
+            advice = "declare a larger range, or clip them yourself"
+            if np.isnan(flat[index]):
+                advice = "no range has NaN: replace it, or leave it out"
             raise OutOfRange(
                 f"{int(np.count_nonzero(wrong))} items are beyond the range of ±{self.limit:g}, the first "
-                f"({flat[place]:g}) at {place}; {what_to_do}"
+                f"({flat[index]:g}) at {index}; {advice}"
             )
 
     def to_wire(self) -> bytes:

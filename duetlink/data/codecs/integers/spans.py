@@ -116,8 +116,8 @@ def _spans(rows: NDArray[Any], element: Element, lows: bool) -> tuple[NDArray[An
     whole = (rows & word((1 << mantissa) - 1)) | word(1 << mantissa)
     whole &= ~whole + word(1)
     wide, shift, wide_bias = (np.uint64, 52, 1023) if rows.itemsize == 8 else (np.uint32, 23, 127)
-    place = whole.astype(np.float64 if rows.itemsize == 8 else np.float32).view(wide) >> wide(shift)
-    place += (magnitude >> word(mantissa + 1)).astype(wide)
-    place[rows == 0] = np.iinfo(wide).max
-    low = place.min(axis=1).astype(np.int64) - (wide_bias + bias + mantissa)
+    lowest = whole.astype(np.float64 if rows.itemsize == 8 else np.float32).view(wide) >> wide(shift)
+    lowest += (magnitude >> word(mantissa + 1)).astype(wide)
+    lowest[rows == 0] = np.iinfo(wide).max
+    low = lowest.min(axis=1).astype(np.int64) - (wide_bias + bias + mantissa)
     return tops, np.where(wrong, SPECIAL, np.where(zero, NONE, -low))

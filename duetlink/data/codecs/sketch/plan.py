@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from duetlink.errors import RemoteProtocolError
 
 HASHES = 3
-LANES = 3  # values, keys, checks
+WORDS_PER_CELL = 3  # values, keys, checks
 MAX_ITEMS = 1 << 40
 MAX_CELLS = 1 << 28
 MAX_LOAD = MAX_CELLS // 2  # MAX_CELLS are always enough for this many places (`for_load`)
@@ -84,7 +84,7 @@ class SketchPlan:
     @property
     def words(self) -> int:
         """The number of 8-byte integers in a sketch."""
-        return LANES * self.cells + self.segments
+        return WORDS_PER_CELL * self.cells + self.segments
 
     def cells_of(self, places: Words) -> NDArray[np.int64]:
         """Return the three cells of each place: one row per third."""
