@@ -55,7 +55,7 @@ class MockBuilder(Protocol):
         """Compare all values. Missing values are equal to each other."""
 
     def is_ordinary(self, obj: Any) -> bool:
-        """Say if an unrelated object may equal this one by chance, since it holds few or no values.
+        """Return True if an unrelated object may equal this one by chance, since it holds few or no values.
 
         `check` accepts such a mock even if it equals the object. To refuse it would tell the scientist, mock
         by mock, which values the object does not have.

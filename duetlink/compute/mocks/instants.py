@@ -18,7 +18,7 @@ _NS_LIMIT_US = 2**63 // 1000 - 1
 
 
 def is_usual(dtype: np.dtype[Any]) -> bool:
-    """Say if the dtype can represent START, or, for a duration, a number of days."""
+    """Return True if the dtype can represent START, or, for a duration, a number of days."""
     unit, _ = np.datetime_data(dtype)
     irregular = dtype.kind == "m" and unit in ("Y", "M")
     return unit != "generic" and unit not in _TOO_FINE and not irregular

@@ -81,7 +81,6 @@ def one_of_numbers(values: Iterable[Any]) -> set[type]:
 
 
 def is_missing(value: object) -> bool:
-    """Say if a value is None, NaN, or one of pandas's NA and NaT."""
     if isinstance(value, decimal.Decimal):
         return value.is_nan()
     if isinstance(value, float):
@@ -134,7 +133,7 @@ def _sequences(kind: type, known: list[Any], count: int, scope: Scope, mixed: bo
 
 
 def _is_table(records: list[dict[Any, Any]]) -> bool:
-    """Say if the dicts are rows of a table: several, all with the same texts as keys (the column names)."""
+    """Return True if the dicts are rows of a table: several, with the same texts (column names) as keys."""
     first = records[0].keys()
     return len(records) > 1 and all(
         record.keys() == first and all(type(name) is str for name in record) for record in records

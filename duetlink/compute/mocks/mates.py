@@ -101,8 +101,7 @@ class _Column(Protocol):
     def greatest(self) -> float:
         """Return the greatest absolute value of the finite numbers; 0 if there are none."""
 
-    def is_signed(self) -> bool:
-        """Say if any value is negative."""
+    def has_negative(self) -> bool: ...
 
     def extended(self, values: Sequence[Any]) -> _Column:
         """Append the items of `values` that the dtype can represent."""
@@ -155,7 +154,7 @@ def _beyond(column: _Column) -> list[Any]:
         return [0.0, 3 * most, -2 * most]
     if column.family == "int":
         most = int(column.greatest())
-        return [most + 1, most + 2, *([-most - 1] if column.is_signed() else [])]
+        return [most + 1, most + 2, *([-most - 1] if column.has_negative() else [])]
     return list({"text": _TEXTS, "time": _TIMES}.get(column.family, ()))
 
 
@@ -189,7 +188,7 @@ class _Array:
         found = np.abs(self.values[np.isfinite(self.values)].astype(np.float64))
         return float(found.max()) if found.size else 0.0
 
-    def is_signed(self) -> bool:
+    def has_negative(self) -> bool:
         return bool((self.values < 0).any())
 
     def extended(self, values: Sequence[Any]) -> _Array:
@@ -260,7 +259,7 @@ class _Series:
     def greatest(self) -> float:
         return _Array(self.values.dropna().to_numpy()).greatest()
 
-    def is_signed(self) -> bool:
+    def has_negative(self) -> bool:
         return bool((self.values.dropna() < 0).any())
 
     def extended(self, values: Sequence[Any]) -> _Series:
@@ -384,7 +383,7 @@ class _PolarsSeries:
     def greatest(self) -> float:
         return _Array(self.values.drop_nulls().to_numpy()).greatest()
 
-    def is_signed(self) -> bool:
+    def has_negative(self) -> bool:
         return bool((self.values < 0).any())
 
     def extended(self, values: Sequence[Any]) -> _PolarsSeries:

@@ -46,5 +46,5 @@ class _SeriesFacts:
 
 
 def is_masked(dtype: Any) -> bool:
-    """Say if the dtype is one of pandas's nullable numbers or booleans, such as `Int64`."""
+    """Return True if the dtype is one of pandas's nullable numbers or booleans, such as `Int64`."""
     return hasattr(dtype, "numpy_dtype") and not isinstance(dtype, (pd.ArrowDtype, pd.StringDtype))

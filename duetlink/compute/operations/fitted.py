@@ -72,7 +72,9 @@ def _listed() -> Mapping[str, frozenset[str]]:
 
 
 def travels(value: Any) -> bool:
-    """Say if an attribute may have this value."""
+    """Return True if a fitted attribute with this value can be sent: plain data, and estimators with
+    plain data.
+    """
     try:
         _value(value)
     except OperationRefused:
@@ -151,7 +153,6 @@ def _weights(made: Any, values: dict[str, Any]) -> None:
 
 
 def _fits_columns(tree: Any, values: dict[str, Any]) -> bool:
-    """Say if this is a tree for as many columns as its estimator was fitted on."""
     return is_tree(tree) and bool(tree.n_features == values.get("n_features_in_"))
 
 

@@ -17,7 +17,6 @@ _ARRAYS = ("n_classes", "values")
 
 
 def is_tree(value: Any) -> bool:
-    """Say if a value is the `tree_` of an estimator."""
     kind: Any = type(value)
     return bool(kind.__module__ == "sklearn.tree._tree" and kind.__name__ == "Tree")
 
@@ -39,19 +38,19 @@ def tree_of(parts: Mapping[str, Any]) -> Any:
     dtype = np.dtype(_tree.NODE_DTYPE)
     names: tuple[str, ...] = dtype.names or ()
     if parts.keys() != {*_COUNTS, *_ARRAYS, *names} or any(type(parts[name]) is not int for name in _COUNTS):
-        raise _refused("has other fields than a tree of this version")
+        raise _refusal("has other fields than a tree of this version")
     n_features, n_outputs, n_classes, values = (parts[name] for name in (*_COUNTS, *_ARRAYS))
     if n_features < 1 or not 1 <= n_outputs == len(n_classes) or n_classes.dtype.kind != "i":
-        raise _refused("has no columns or no outputs")
+        raise _refusal("has no columns or no outputs")
     count = len(values)
     if count < 1 or any(parts[name].shape != (count,) for name in names) or n_classes.min() < 1:
-        raise _refused("has arrays of different lengths")
+        raise _refusal("has arrays of different lengths")
     if values.shape != (count, n_outputs, n_classes.max()) or values.dtype != np.float64:
-        raise _refused("has values of another shape")
+        raise _refusal("has values of another shape")
     nodes = np.zeros(count, dtype)
     for name in names:
         if parts[name].dtype != dtype[name]:
-            raise _refused(f"has a field {name} that is not {dtype[name]}")
+            raise _refusal(f"has a field {name} that is not {dtype[name]}")
         nodes[name] = parts[name]
     state = {"max_depth": _depth(nodes, n_features), "node_count": count, "nodes": nodes}
     tree = _tree.Tree(n_features, n_classes.astype(np.intp), n_outputs)
@@ -67,21 +66,21 @@ def _depth(nodes: Any, n_features: int) -> int:
     left, right = nodes["left_child"], nodes["right_child"]
     inner = np.flatnonzero(left != -1)
     if not np.array_equal(inner, np.flatnonzero(right != -1)):
-        raise _refused("has a node with one child")
+        raise _refusal("has a node with one child")
     children = np.concatenate([left[inner], right[inner]])
     if (
         not np.array_equal(np.sort(children), np.arange(1, count))
         or ((left[inner] <= inner) | (right[inner] <= inner)).any()
     ):
-        raise _refused("has nodes with no parent or several")
+        raise _refusal("has nodes with no parent or several")
     asked = nodes["feature"][inner]
     if ((asked < 0) | (asked >= n_features)).any():
-        raise _refused("compares a column that does not exist")
+        raise _refusal("compares a column that does not exist")
     depths = np.zeros(count, np.intp)
     for node in inner.tolist():  # parents come before their children
         depths[left[node]] = depths[right[node]] = depths[node] + 1
     return int(depths.max())
 
 
-def _refused(why: str) -> OperationRefused:
+def _refusal(why: str) -> OperationRefused:
     return OperationRefused(f"this fitted tree is refused, since it {why}; fit it at the owner")

@@ -80,7 +80,7 @@ class Beginning(NamedTuple):
         return cls(len(program.slice), len(head), hashlib.sha256(head).digest(), _values(program))
 
     def begins(self, program: Program) -> bool:
-        """Say if a program is longer and begins with exactly these steps."""
+        """Return True if a program is longer and begins with exactly these steps."""
         text = program.text
         return (
             text[self.size_bytes : self.size_bytes + 1] == b","

@@ -160,7 +160,7 @@ class Allowed:
             raise OperationRefused(f"{name} is in no list of what may be called on private data") from None
 
     def has_members(self, name: str) -> bool:
-        """Say if any function below this path may be called, such as one of `scipy.stats.norm`."""
+        """Return True if any function below this path may be called, such as one of `scipy.stats.norm`."""
         return any(full.startswith(f"{name}.") for full in self._functions)
 
     def functions(self) -> Iterable[Function]:
@@ -205,7 +205,7 @@ class Allowed:
         return name in self._of(class_).settable
 
     def draws(self, class_: type, name: str) -> bool:
-        """Say if a method may draw from the random number generator that the whole process shares."""
+        """Return True if a method may draw from the random number generator that the whole process shares."""
         return name in self._of(class_).random
 
     def names(self, class_: type) -> list[str]:

@@ -62,7 +62,7 @@ def check_functions(
 
 
 def is_function(value: Any) -> bool:
-    """Say if a value is there to be called: a function of any kind, or a class that is no item type."""
+    """Return True for a value that is there to be called: a function, or a class that is no item type."""
     if isinstance(value, type):
         return not _is_item_type(value)
     return callable(value) and type(value).__module__.partition(".")[0] not in _LIBRARIES_WITH_CALLABLES

@@ -63,7 +63,7 @@ _inspected_types: dict[type, bool] = {}
 
 
 def _needs_inspection(kind: type, example: Any) -> bool:
-    """Say if more than the class of such an argument matters; for numbers, arrays, frames and models
+    """Return True if more than the class of such an argument matters; for numbers, arrays, frames and models
     it does not.
     """
     if issubclass(kind, (str, bytes, type, *_CONTAINERS)) or kind.__name__ == "device":
@@ -192,7 +192,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _are_lists(operands: Sequence[Any]) -> bool:
-    """Say if the operands are only lists and single values; with an array, the operation is one on arrays."""
+    """Return True if all operands are lists or single values. With an array, an operation works on arrays."""
     containers = [operand for operand in operands if isinstance(operand, _CONTAINERS)]
     others = [type(operand) for operand in operands if not isinstance(operand, _CONTAINERS)]
     return bool(containers) and all(
@@ -207,5 +207,5 @@ def _is_module(kind: type) -> bool:
 
 
 def _is_bare_column(kind: type) -> bool:
-    """Say if the type is a pandas array, whose memory a frame and all its copies may share."""
+    """Return True if the type is a pandas array, whose memory a frame and all its copies may share."""
     return any(base.__name__ == "ExtensionArray" for base in kind.__mro__)

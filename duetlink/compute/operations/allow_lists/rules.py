@@ -35,7 +35,7 @@ class Rule:
 
 
 def _holds_text(value: Any) -> bool:
-    """Say if a value is a text or may contain one: in a container, or in an array of non-numeric items."""
+    """Return True if a value is a text, or a container or non-numeric array that may contain one."""
     if isinstance(value, (str, bytes)):
         return True
     if isinstance(value, Mapping):

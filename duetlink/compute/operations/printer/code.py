@@ -223,7 +223,7 @@ class _Code:
             number = self._slice.results[made]
             initial, which = self._uses.resolved(reference, block.loops)
             hint = variables.hint(made, variables.hints.get(initial, ""))
-            if self._uses.late(loop, made) and number not in variables.before:
+            if self._uses.is_read_late(loop, made) and number not in variables.before:
                 variables.before[number] = variables.new(hint)
                 hint += "_next"
             name = variables.called(number, hint)
@@ -259,7 +259,7 @@ class _Code:
         shape, meanings = self._with_lists(self._shape(step), step, block.loops)
         hint = variables.hint(step, variables.hints.get(meanings[0][0], "") if meanings else "")
         used = number > 0 and (self._uses.counts[number] > 0 or number in self._uses.kept)
-        augment = used and self._augmented(shape, number, meanings)
+        augment = used and self._is_augmented(shape, number, meanings)
         if augment:
             variables.name[number] = variables.name[meanings[0][0]]
             variables.own.add(number)
@@ -346,7 +346,7 @@ class _Code:
     def _can_wait(
         self, block: _Block, index: int, step: int, number: int, until: float, *, writes: bool
     ) -> bool:
-        """Say if a result can be printed where it is used, without a name.
+        """Return True if a result can be printed where it is used, without a name.
 
         Its only use must be in this block, with nothing between that changes an object or a variable. If its
         own expression `writes`, nothing at all may be between.
@@ -375,8 +375,8 @@ class _Code:
             return False  # it may become `x += y`
         return gradients == (later.gradients or not self._graded)
 
-    def _augmented(self, shape: Shape, number: int, meanings: Sequence[Meaning]) -> bool:
-        """Say if the step means `x = operator.iadd(x, y)`, where the old x is not used later."""
+    def _is_augmented(self, shape: Shape, number: int, meanings: Sequence[Meaning]) -> bool:
+        """Return True if the step means `x = operator.iadd(x, y)`, where the old x is not used later."""
         if not augments(shape):
             return False
         target, which = meanings[0]

@@ -76,7 +76,7 @@ def expression(
 
 
 def augments(shape: Shape) -> bool:
-    """Say if the operation is `operator.iadd` or one like it."""
+    """Return True if the operation is `operator.iadd` or one like it."""
     name = shape.operation.removeprefix("operator.i").rstrip("_")
     return (
         name != shape.operation
@@ -213,7 +213,7 @@ class _Writer:
         return Text(f"{target}({arguments})" if bare == "__call__" else f"{reached}({arguments})")
 
     def _has_target(self) -> bool:
-        """Say if the first argument is the result of a step: nothing else can stand left of an assignment."""
+        """Return True if the first argument is a step's result: nothing else can stand left of `=`."""
         argument = self._shape.arguments[0]
         return type(argument) is list and bool(argument) and type(argument[0]) is int
 

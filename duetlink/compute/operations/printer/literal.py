@@ -74,7 +74,7 @@ def _marked_word(found: re.Match[str]) -> str:
 
 
 def _is_plain(letter: str) -> bool:
-    """Say if a letter cannot be mistaken for another one, in any context."""
+    """Return True if a letter cannot be mistaken for another one, in any context."""
     if letter.isascii() or letter in _LATIN or unicodedata.east_asian_width(letter) == "W":
         return unicodedata.category(letter)[0] != "M"
     if unicodedata.category(letter)[0] in "PS":

@@ -39,7 +39,7 @@ class Names:
 
 
 def usable(name: str) -> bool:
-    """Say if a name may be a variable and has no other meaning in Python. Only ASCII: letters can
+    """Return True if a name may be a variable and has no other meaning in Python. Only ASCII: letters can
     look alike.
     """
     return (
@@ -50,7 +50,7 @@ def usable(name: str) -> bool:
 
 
 def is_identifier(name: str) -> bool:
-    """Say if a name may follow a dot."""
+    """Return True if a name may follow a dot."""
     return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None and not keyword.iskeyword(name)
 
 

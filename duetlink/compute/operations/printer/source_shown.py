@@ -132,7 +132,7 @@ def _statements(statements: Sequence[ast.stmt], lines: list[str]) -> Iterator[_I
 
 
 def _follows(one: ast.stmt, other: ast.stmt, lines: Sequence[bytes]) -> bool:
-    """Say if a statement is on the same line as another, with only a semicolon between."""
+    """Return True if a statement is on the same line as another, with only a semicolon between."""
     between = lines[other.lineno - 1][one.end_col_offset : other.col_offset]
     return _end(one) == other.lineno and _BETWEEN.fullmatch(between) is not None
 

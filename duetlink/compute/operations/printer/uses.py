@@ -84,8 +84,8 @@ class Uses:
                 return first, round_
         return self._same.get(number, number), HERE
 
-    def late(self, loop: Loop, made: int) -> bool:
-        """Say if a round still uses the previous round's result after it has made its own."""
+    def is_read_late(self, loop: Loop, made: int) -> bool:
+        """Return True if a round still uses the previous round's result after it has made its own."""
         return any(reference[0] > made for reference, result in loop.carried.items() if result == made)
 
     def _note_loops(self, item: Item) -> None:
@@ -133,7 +133,7 @@ def steps_of(item: Item) -> Iterator[int]:
 
 
 def changes(slice_: Slice, item: Item) -> bool:
-    """Say if an item changes an object, so that other expressions must not move past it."""
+    """Return True if an item changes an object, so that other expressions must not move past it."""
     return any(slice_.shapes[slice_.steps[step]].kind >= CHANGES_FIRST for step in steps_of(item))
 
 

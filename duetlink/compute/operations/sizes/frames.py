@@ -39,7 +39,7 @@ def ndim_of(obj: Any) -> int:
 
 
 def aligned(tables: Iterable[tuple[Any, int]]) -> bool:
-    """Say if these mocks, each with its mask, have the same row labels for any data.
+    """Return True if these mocks, each with its mask, have the same row labels for any data.
 
     They do if they share one index object, or if their labels are counted and equally many. pandas passes an
     index on unchanged from column to column and from step to step, so it is one object on the owner's side as
@@ -55,7 +55,7 @@ def aligned(tables: Iterable[tuple[Any, int]]) -> bool:
 
 
 def is_counted(mock: Any, hidden: int) -> bool:
-    """Say if the row labels are 0, 1, 2 and so on for any data."""
+    """Return True if the row labels are 0, 1, 2 and so on for any data."""
     index = getattr(mock, "index", None)
     return (
         type(index).__name__ == "RangeIndex"
@@ -141,7 +141,6 @@ def _named(call: MockCall) -> int:
 
 
 def has_private_text(argument: Any) -> bool:
-    """Say if an argument contains a pointer to a text."""
     if isinstance(argument, (list, tuple)):
         return any(map(has_private_text, argument))
     if type(argument) is dict:

@@ -56,8 +56,7 @@ def taken(call: MockCall) -> int:
     return EVERY
 
 
-def _is_mask(key: Any) -> bool:
-    """Say if a key selects rows or items by booleans."""
+def _is_boolean(key: Any) -> bool:
     dtype = str(getattr(getattr(key, "_mock", key), "dtype", "")).lower()
     return (
         "bool" in dtype
@@ -72,7 +71,7 @@ def _of_frame(call: MockCall, key: Any) -> int:
     mock = getattr(key, "_mock", key)
     if type(key) is tuple and type(call.mocks[0]).__module__.startswith("polars"):
         return _by_position(hidden, 2, key)
-    if _is_mask(key):
+    if _is_boolean(key):
         if getattr(mock, "ndim", 1) == 2:
             return hidden  # a frame of booleans makes items missing, and keeps the shape
         constant = not has_pointers(key) and _can_count(call)
@@ -104,7 +103,7 @@ def _of_series(call: MockCall, target: Any, key: Any) -> int:
         return call.first | LABELS if _is_numbers(key) and not has_pointers(key) else 1 | LABELS
     if getattr(call.made, "ndim", 0) == 0:
         return PUBLIC if is_counted(target, call.first) else UNCOUNTED
-    if _is_mask(key) or has_pointers(key):
+    if _is_boolean(key) or has_pointers(key):
         return 1 | LABELS
     return LABELS if is_counted(target, call.first) else 1 | LABELS
 
@@ -124,7 +123,7 @@ def _by_label(call: MockCall, target: Any, key: Any) -> int:
         whole = by_row == slice(None)
         rows = rows or not (whole or (counted and not has_pointers(by_row)))
         labels = hidden & LABELS if whole else LABELS
-    elif _is_mask(by_row) or has_pointers(by_row) or callable(by_row):
+    elif _is_boolean(by_row) or has_pointers(by_row) or callable(by_row):
         rows = True
     elif counted:
         one_row, rows = not isinstance(by_row, list), False
@@ -133,7 +132,7 @@ def _by_label(call: MockCall, target: Any, key: Any) -> int:
     columns = columns_hidden(hidden, ndim)
     if has_pointers(by_column):
         return EVERY
-    if isinstance(by_column, list) and not _is_mask(by_column):
+    if isinstance(by_column, list) and not _is_boolean(by_column):
         columns = PUBLIC
     if made == 1 and one_row and ndim == 2:
         if not counted:  # a label that occurs twice gives two rows
@@ -155,7 +154,7 @@ def _by_position(hidden: int, ndim: int, key: Any) -> int:
 
 def _axes_by_position(hidden: int, ndim: int, key: Any) -> int:
     parts = key if type(key) is tuple else (key,)
-    masks = [part for part in parts if is_pointer(part) and _is_mask(part)]
+    masks = [part for part in parts if is_pointer(part) and _is_boolean(part)]
     if masks:
         return _by_mask(hidden, ndim, parts)
     if any(type(part) is slice and has_pointers(part) for part in parts):
@@ -207,7 +206,7 @@ def after_writing(call: MockCall) -> int:
     name = call.operation
     if name == "operator.setitem" and type(target).__module__.startswith("pandas"):
         key = call.arguments[1]
-        if _is_mask(key):
+        if _is_boolean(key):
             return hidden
         if kind == "DataFrame":
             value = hidden_in(call.arguments[2])
@@ -245,7 +244,7 @@ def rows_after(location: Any, table_hidden: int, key: Any) -> int:
     by_row, by_column = key if type(key) is tuple and len(key) == 2 and ndim == 2 else (key, None)
     if has_pointers(by_column):
         table_hidden |= COLUMNS
-    if type(by_row) is slice or _is_mask(by_row):
+    if type(by_row) is slice or _is_boolean(by_row):
         return table_hidden
     if is_counted(target, table_hidden) and not has_pointers(by_row):
         return table_hidden | LABELS

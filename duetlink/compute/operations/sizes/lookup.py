@@ -113,12 +113,12 @@ def hidden_after(
 
 
 def _is_of_data(argument: Any, mock: Any) -> bool:
-    """Say if the lengths of lists in an object may depend on the data."""
+    """Return True if the lengths of lists in an object may depend on the data."""
     return type(mock) not in _CONTAINERS or bool(getattr(argument, "_hidden", PUBLIC) & NESTED)
 
 
 def _is_cell(target: Any, made: Any) -> bool:
-    """Say if an array or a column is one item of an object array, or of a nested column."""
+    """Return True if an array or a column is one item of an object array, or of a nested column."""
     kind = type(made)
     if kind.__module__.startswith("polars") and hasattr(target, "dtype") and hasattr(made, "dtype"):
         return bool(target.dtype.is_nested() and getattr(target.dtype, "inner", None) == made.dtype)
@@ -137,7 +137,7 @@ def _is_nested(made: Any) -> bool:
 
 
 def _is_array(mock: Any) -> bool:
-    """Say if all lists made of the mock have the lengths of its axes."""
+    """Return True if all lists made of the mock have the lengths of its axes."""
     return hasattr(mock, "ndim") and not type(mock).__module__.startswith(("pandas", "polars"))
 
 
@@ -187,7 +187,6 @@ def _rule_of(operation: str, kind: type, allowed: Allowed) -> Rule:
 
 
 def _may_be_labelled(kind: type) -> bool:
-    """Say if rows may have to be matched by labels; never for tensors."""
     return "torch" not in {base.__module__.partition(".")[0] for base in kind.__mro__}
 
 

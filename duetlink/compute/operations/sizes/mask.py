@@ -27,7 +27,7 @@ _SIZED_BUILTINS = frozenset({str, bytes, bytearray, list, tuple, dict, set, froz
 
 
 def has_sizes(kind: type) -> bool:
-    """Say if objects of this type have a length at all; numbers, times and expressions do not."""
+    """Return True if objects of this type have a length at all; numbers, times and expressions do not."""
     if kind in _SIZED_BUILTINS:
         return True
     module = kind.__module__
@@ -87,7 +87,7 @@ def has_pointers(argument: Any) -> bool:
 
 
 def has_counts(argument: Any) -> bool:
-    """Say if an argument contains a private integer, which may set the length of a result."""
+    """Return True if an argument contains a private integer, which may set the length of a result."""
     if is_pointer(argument):
         mock = argument._mock
         if isinstance(mock, int):
@@ -103,7 +103,7 @@ def has_counts(argument: Any) -> bool:
 
 
 def rows_hidden(hidden: int, ndim: int) -> bool:
-    """Say if the number of rows of a frame (`ndim` 2) or series (`ndim` 1) is private."""
+    """Return True if the number of rows of a frame (`ndim` 2) or series (`ndim` 1) is private."""
     return bool(hidden >> (ndim - 1) & 1)
 
 

@@ -39,7 +39,7 @@ def worst_effect(operation: str) -> str:
 
 
 def is_listed(operation: str) -> bool:
-    """Say if a list has an operation, by its wire name: a function, or a member of any class.
+    """Return True if a list has an operation, by its wire name: a function, or a member of any class.
 
     The room may still refuse it for the actual object; then the step fails.
     """
@@ -48,7 +48,7 @@ def is_listed(operation: str) -> bool:
 
 @functools.cache
 def may_draw(operation: str) -> bool:
-    """Say if an operation may draw random numbers from a generator that is no argument, for some
+    """Return True if an operation may draw random numbers from a generator that is no argument, for some
     class of objects.
     """
     return operation in _drawing(libraries()) or (

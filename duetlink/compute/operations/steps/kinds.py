@@ -60,12 +60,12 @@ def kind_by_name(operation: str, effects: Callable[[str], str]) -> int:
 
 
 def writes(keywords: Mapping[str, Any]) -> bool:
-    """Say if a keyword, such as `out`, makes the step write into an argument."""
+    """Return True if a keyword, such as `out`, makes the step write into an argument."""
     return any(keywords[name] not in (None, False) for name in _WRITING & keywords.keys())
 
 
 def teaches(operation: str, keywords: Mapping[str, Any]) -> bool:
-    """Say if a step makes parameters, so that gradients may be computed for its result or its argument."""
+    """Return True if a step makes parameters: then its result, or its argument, may get gradients."""
     if operation.startswith("torch.nn."):
         return not operation.startswith("torch.nn.functional.")
     return operation in _TEACHING or "requires_grad" in keywords

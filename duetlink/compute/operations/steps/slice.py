@@ -139,7 +139,7 @@ class _Search:
             count[node] += 1
 
     def _changes(self, kind: int, used: Sequence[int], position: int) -> bool:
-        """Say if a step changes an object that is needed after it."""
+        """Return True if a step changes an object that is needed after it."""
         trace = self.trace
         if kind == EVERYWHERE:
             return True
