@@ -269,7 +269,6 @@ def part_of(steps: LocalSteps) -> Averaged:
 
 
 def rounds_of(steps: LocalSteps) -> Rounds:
-    """Return the rounds of local steps."""
     return steps._rounds
 
 
@@ -329,5 +328,4 @@ def incoming_of(request: Request) -> Incoming:
 
 
 def runner_of(owner: Duet) -> Runner:
-    """Return the runner of an owner's approved requests."""
     return owner._life.inbox._runner

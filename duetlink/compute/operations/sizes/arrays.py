@@ -1,4 +1,8 @@
-"""Rules of sizes for arrays, tensors and columns alike."""
+"""Rules of sizes for arrays, tensors and columns alike.
+
+A rule returns the mask of a call's result. Its docstring describes the results of the operations that have
+this rule in `lists/sizes.toml`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,12 @@ from duetlink.compute.operations.sizes.mask import EVERY, NESTED, PUBLIC, UNCOUN
 
 
 def unknown(call: MockCall) -> int:
-    """Treat every length as private; the rule for operations in no list."""
+    """Every length is private; the rule for operations in no list."""
     return UNCOUNTED if isinstance(call.made, list) else EVERY
 
 
 def uncounted(call: MockCall) -> int:
-    """Treat even the number of axes as private; for a tuple of results, that of each."""
+    """Even the number of axes is private; for a tuple of results, the axes of each."""
     is_of_call = isinstance(call.made, tuple) and not call.operation.startswith("@")
     return EVERY | NESTED if is_of_call else UNCOUNTED
 

@@ -1,4 +1,8 @@
-"""Rules of sizes for frames and series: rows are matched by labels, and columns have names."""
+"""Rules of sizes for frames and series: rows are matched by labels, and columns have names.
+
+A rule returns the mask of a call's result. Its docstring describes the results of the operations that have
+this rule in `lists/sizes.toml`.
+"""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class _Search:
             self._watch(node, time)
 
     def _watch(self, node: int, time: int) -> None:
-        """Take the steps that change the node before that time."""
+        """Mark a node, so that the steps that change it before that time are taken."""
         trace = self.trace
         if trace.with_gradients[trace.sharing.find(node, self.stop)]:
             self._gradients_read.add(trace.graph.find(node, self.stop))
