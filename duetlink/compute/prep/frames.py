@@ -34,7 +34,7 @@ def prepare(frame: Any, spec: str) -> Any:
     library, kind = type(frame).__module__.partition(".")[0], type(frame).__name__
     if kind != "DataFrame" or library not in _LIBRARIES:
         raise OperationRefused(
-            f"only frames of pandas and polars can be prepared, and this is a {kind} of {library}"
+            f"only frames of pandas or polars can be prepared, and this is a {kind} of {library}"
         )
     try:
         importlib.import_module("narwhals")
