@@ -57,7 +57,7 @@ def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], p
         raise Unstable(str(error)) from None
     if not spec.row_stable:
         raise Unstable(
-            "it may fail for a row, or may depend on other rows: cast with invalid='missing', one_hot with "
+            "it may fail for a row, or depends on other rows: cast with invalid='missing', one_hot with "
             "unknown='ignore', split with by="
         )
     # pandas columns of these kinds are NumPy arrays: integers and truth values without missing items

@@ -194,11 +194,11 @@ ATTACKS: dict[str, tuple[Build, str]] = {
         lambda p: p.item(p.item(adults(p), "age"), p.do("operator.gt", age(p), 3)),
         "different steps",
     ),
-    "what was sent as a mask": (lambda p: p.item(age(p), p.do("value", 0)), "what you sent"),
-    "what was sent as a column": (lambda p: p.do("operator.mul", age(p), p.do("value", 0)), "what you sent"),
+    "what was sent as a mask": (lambda p: p.item(age(p), p.do("value", 0)), "that you sent"),
+    "what was sent as a column": (lambda p: p.do("operator.mul", age(p), p.do("value", 0)), "that you sent"),
     "numpy.where with what was sent": (
         lambda p: p.do("numpy.where", p.do("operator.gt", x := age(p), 3), x, p.do("value", 0)),
-        "what you sent",
+        "that you sent",
     ),
     "numpy.where as places": (
         lambda p: p.do("numpy.where", p.do("operator.gt", age(p), 3)),
