@@ -268,6 +268,6 @@ async def test_what_a_result_is_this_side_finds_out_itself() -> None:
 async def test_of_a_result_that_is_too_large_to_be_looked_at_nobody_counts_the_elements(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    set_constants(monkeypatch, job_run, LOOKED_AT_BYTES=10)
+    set_constants(monkeypatch, job_run, MOST_DECODED_BYTES=10)
     encoded = values.encode([1, 2, 3])
     assert (await summarised_result(encoded, Decoding(1 << 30))).summary.elements is None

@@ -260,7 +260,7 @@ def test_a_literal_pattern_fits_its_text_alone(text: str, other: str) -> None:
             {"action": "deny", "count": 3},
             "count is a quota of policies that approve; a policy that says deny cannot have it",
         ),
-        ({"action": "ask", "rate": (1, 1)}, "rate limits what is approved"),
+        ({"action": "ask", "rate": (1, 1)}, "rate is a quota of policies that approve"),
         ({"announce": 1}, "announce must be True or False"),
         ({"prep": "abc"}, "64 hexadecimal digits; got 'abc'"),
         ({"prep": ("A" * 64,)}, "64 hexadecimal digits"),
