@@ -340,7 +340,7 @@ class MemoryMember:
         """Open a group, without a door."""
         self.life.entrance.is_hosting = True
         self.life.roster = self.life.roster.with_entry(self.life.links.me)
-        self.life.standing = MemberState(0, Epoch(0, (0,)), 0)
+        self.life.member_state = MemberState(0, Epoch(0, (0,)), 0)
 
     async def join(self, founder: MemoryMember) -> None:
         """Come in as one who knew the code."""
@@ -356,13 +356,13 @@ class MemoryMember:
 
     @property
     def seat(self) -> int:
-        assert self.life.standing is not None
-        return self.life.standing.me
+        assert self.life.member_state is not None
+        return self.life.member_state.me
 
     @property
     def epoch(self) -> Epoch:
-        assert self.life.standing is not None
-        return self.life.standing.epoch
+        assert self.life.member_state is not None
+        return self.life.member_state.epoch
 
     def kill(self) -> None:
         """As `kill -9` does. What of it is left here can only wait."""
@@ -385,6 +385,6 @@ async def grown(
         await member.join(members[0])
     while len(members[0].life.links.newcomers()) < size - 1:
         await asyncio.sleep(0)
-    await asyncio.gather(*(member.life.points.point("begin") for member in members))
+    await asyncio.gather(*(member.life.join_points.admit_newcomers("begin") for member in members))
     assert [member.epoch.members for member in members] == [tuple(range(size))] * size
     return members

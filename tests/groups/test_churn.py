@@ -50,7 +50,7 @@ class Churn:
         while member.life.why_closed is None:
             await asyncio.sleep(0)  # a group of one waits for nobody
             try:
-                await member.life.points.point("here")
+                await member.life.join_points.admit_newcomers("here")
                 await member.life.running.operate(lambda collectives: self.add(member, collectives))
             except (GroupError, LinkClosed):  # then all begin anew at the point
                 continue
@@ -152,7 +152,7 @@ class Churn:
                 await work
         except TimeoutError:
             states = [
-                (member.name, member.life.standing, self.last.get(member.name)) for member in self.members
+                (member.name, member.life.member_state, self.last.get(member.name)) for member in self.members
             ]
             raise AssertionError(f"seed {self.seed}: a hang: {states}") from None
 

@@ -36,7 +36,7 @@ async def point(member: MemoryMember) -> object:
     before = member.epoch
     while member.epoch.members[-1] == before.members[-1]:
         try:
-            await member.life.points.point("here")
+            await member.life.join_points.admit_newcomers("here")
         except PeerLost:
             continue
     return await add(member)
@@ -76,7 +76,7 @@ async def test_a_newcomer_that_cannot_come_again_is_told_so(network: Network) ->
     await newcomer.join(members[0])
     async with asyncio.timeout(60):
         members[0].kill()
-        with pytest.raises(GroupOver, match=r"before it was admitted.*group\.rejoin\(\)"):
+        with pytest.raises(GroupOver, match=r"before this one was admitted.*group\.rejoin\(\)"):
             await newcomer.life.wait_ready()
     await end([*members, newcomer], network)
 
@@ -100,7 +100,7 @@ async def test_one_that_stumbles_before_the_group_begins_does_not_cost_the_other
         everybody = [members[0], members[1], members[3], again]
         while len(members[0].life.links.newcomers()) != 3:
             await members[0].life.wait_change(0.01)
-        await asyncio.gather(*(member.life.points.point("begin") for member in everybody))
+        await asyncio.gather(*(member.life.join_points.admit_newcomers("begin") for member in everybody))
     assert {member.epoch for member in everybody} == {Epoch(1, (0, 1, 3, 4))}
     await end([*members, again], network)
 

@@ -153,7 +153,7 @@ def test_why_a_group_will_never_be_whole_is_told_however_long_it_is_waited_for()
     settings = dataclasses.replace(QUICK, code_lifetime_s=1.0)
     with duetlink.group(size=3, settings=settings) as launched:
         for timeout_s in (30, None):
-            with pytest.raises(errors.PairingTimeout, match="only 1 of 3 members have come"):
+            with pytest.raises(errors.PairingTimeout, match="only 1 of 3 members have joined"):
                 launched.wait_ready(timeout_s)
 
 
@@ -179,14 +179,14 @@ def test_a_full_group_is_closed_and_groups_and_duets_do_not_mix(make_group: Make
     [
         ({"size": 1}, "2 to 16"),
         ({"size": 17}, "2 to 16"),
-        ({"code": "7-crossover-clockwork", "size": 3}, "give the code alone"),
+        ({"code": "7-crossover-clockwork", "size": 3}, "give only the code"),
         ({"size": 2, "on_loss": "shrug"}, "on_loss"),
         ({"size": 2, "only": ("everything",)}, "only"),
         ({"size": 2, "signaling": "paste"}, "by hand"),
         ({"size": 2, "only": "average"}, r"only=\('average',\)"),
         ({"size": 2.5}, "2 to 16 members, not 2.5"),
         ({"size": "4"}, "2 to 16 members, not '4'"),
-        ({"size": 2, "name": 7}, "a text and not 7"),
+        ({"size": 2, "name": 7}, "not 7"),
         ({"size": 2, "patience_s": "long"}, "not 'long'"),
         ({"code": 4}, "say size=4"),
     ],

@@ -205,8 +205,8 @@ async def test_a_newcomer_takes_no_seat_that_cannot_be(network: Network) -> None
     life = MemoryMember(network, "eve").life
     for what, seated in seats(life.links.me).items():
         with pytest.raises(RemoteProtocolError):
-            life.hear(0, pb.GroupMessage(seated=seated))
-        assert life.standing is None, what
+            life.receive(0, pb.GroupMessage(seated=seated))
+        assert life.member_state is None, what
 
 
 async def test_what_is_nested_deeper_than_python_reads_is_the_members_error() -> None:

@@ -47,7 +47,7 @@ def find(one: MemoryMember, other: MemoryMember) -> None:
 
 async def until_waited_for(one: MemoryMember, other: MemoryMember) -> None:
     """The patience of the first is over, and others hear the second."""
-    while other.seat not in one.life.standing.waited:  # type: ignore[union-attr]
+    while other.seat not in one.life.member_state.waited_for:  # type: ignore[union-attr]
         await one.life.wait_change(0.01)
 
 
@@ -64,7 +64,7 @@ async def test_two_that_miss_only_each_other_are_waited_for_and_stay(members: li
 
 
 async def test_of_two_that_stay_apart_the_one_that_was_stopped_goes(members: list[MemoryMember]) -> None:
-    members[2].life.reach(events.Missed(members[2].seat))
+    members[2].life.note_reachability(events.Missed(members[2].seat))
     lose(members[2], members[3])
     healthy = [members[0], members[1], members[3]]
     found = await asyncio.gather(*map(add_until_two_epochs, healthy))
@@ -84,6 +84,6 @@ async def test_a_member_that_all_miss_is_given_up_without_a_second_wait(members:
     for other in (0, 1, 2):
         lose(members[3], members[other])
     while members[0].epoch.number < 2:
-        assert not members[0].life.standing.waited  # type: ignore[union-attr]
+        assert not members[0].life.member_state.waited_for  # type: ignore[union-attr]
         await members[0].life.wait_change()
     assert members[0].epoch == Epoch(2, (0, 1, 2))

@@ -78,7 +78,7 @@ async def test_an_operation_that_the_leaving_member_has_ended_ends_well_at_all(
     wanted = {"broadcast": 7.0, "all_reduce": 4.0, "reduce": None}[name]
     assert [None if value is None else float(value.mean()) for value in found[:3]] == [wanted] * 3
     assert float(found[3].mean()) == (wanted or 4.0)
-    assert [member.life.running.losses.untold("raise") for member in members] == [None] * SIZE
+    assert [member.life.running.losses.take_unraised("raise") for member in members] == [None] * SIZE
     assert await asyncio.gather(*map(add, members[1:])) == [3] * 3
     await asyncio.gather(*(member.close() for member in members))
 

@@ -62,7 +62,7 @@ async def sums(members: list[MemoryMember], timeout_s: float = 10.0) -> list[Any
 
 def hear(member: MemoryMember, message: Message) -> None:
     """What the liar says to that member, there at once."""
-    member.life.hear(LIAR, pb.GroupMessage(agreement=messages.to_wire(message)))
+    member.life.receive(LIAR, pb.GroupMessage(agreement=messages.to_wire(message)))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from duetlink.errors import RemoteProtocolError
-from duetlink.groups.membership import events, machine
-from duetlink.groups.membership import member_state as standing
+from duetlink.groups.membership import events, machine, member_state
 from duetlink.groups.membership.member_state import MemberState
 from duetlink.groups.membership.messages import Accept, Commit, Epoch, Message, Prepare, Proposal
 
@@ -385,7 +384,7 @@ def test_a_member_cannot_speak_for_another(message: Message, words: str) -> None
 
 def test_who_belongs_to_no_epoch_commits_none() -> None:
     standing = MemberState(1, Epoch(1, (0, 1)))
-    with pytest.raises(RemoteProtocolError, match="no part in"):
+    with pytest.raises(RemoteProtocolError, match="is not in it or in the one before"):
         machine.step(standing, events.MessageReceived(9, Commit(2, Proposal((0, 1)))))
 
 
@@ -416,8 +415,8 @@ PLANTS = {
 
 
 def source_of_machine() -> str:
-    """With that of what it imports of standings in it, so that bugs can be planted in both."""
-    found, inside = inspect.getsource(machine), inspect.getsource(standing).partition("annotations\n")[2]
+    """Return the source of the machine with that of `member_state` in it, to plant bugs in both."""
+    found, inside = inspect.getsource(machine), inspect.getsource(member_state).partition("annotations\n")[2]
     names = "AgreementRound, MemberState, alive, times_missed"
     imports = f"from duetlink.groups.membership.member_state import {names}\n"
     assert imports in found

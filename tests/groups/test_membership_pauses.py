@@ -282,7 +282,7 @@ PLANTS = {
         ALL_STAY,
     ),
     "what was missed does not count": (
-        "return sum(missed == seat for _, missed in standing.missed)",
+        "return sum(missed == seat for _, missed in state.missed)",
         "return 0",
         stops_of_one,
         HEALTHY,

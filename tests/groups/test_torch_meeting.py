@@ -29,19 +29,19 @@ from duetlink.groups.torch.face import Face
 from duetlink.groups.torch.group_links import GroupLinks
 from duetlink.groups.torch.group_store import GroupStore
 from duetlink.groups.torch.job import TorchJob
-from duetlink.groups.torch.rendezvous import Wish, meet
-from duetlink.groups.torch.shelf import MOST_HELD_BYTES, Op, Question, Shelf
+from duetlink.groups.torch.rendezvous import UrlArguments, meet
+from duetlink.groups.torch.store_contents import MOST_HELD_BYTES, Op, Question, StoreContents
 from duetlink.net.link.shared_endpoint import shared_endpoint
 from duetlink.net.streams.frames import Message
 from tests.groups.conftest import QUICK, TIMEOUT_S, MakeGroup, together
 
 
 def test_a_url_says_the_code_and_the_size() -> None:
-    assert Wish.parse("duetlink://?size=3") == Wish(None, 3)
-    assert Wish.parse("duetlink://7-crossover-clockwork@[::1]:4000?size=2&name=ann") == Wish(
+    assert UrlArguments.parse("duetlink://?size=3") == UrlArguments(None, 3)
+    assert UrlArguments.parse("duetlink://7-crossover-clockwork@[::1]:4000?size=2&name=ann") == UrlArguments(
         "7-crossover-clockwork@[::1]:4000", 2, "ann"
     )
-    assert Wish.parse("duetlink://?world_size=4&signaling=wss://example.org/") == Wish(
+    assert UrlArguments.parse("duetlink://?world_size=4&signaling=wss://example.org/") == UrlArguments(
         None, 4, None, "wss://example.org/"
     )
 
@@ -183,20 +183,20 @@ def test_the_backend_for_a_later_torch_has_what_its_base_looks_for() -> None:
 
 
 async def test_a_member_cannot_fill_the_keepers_memory() -> None:
-    shelf = Shelf()
+    contents = StoreContents()
     part = bytes(MOST_HELD_BYTES // 8)
     for number in range(7):
-        await shelf.answer(Op.SET, [b"%d" % number, part], 1.0)
+        await contents.answer(Op.SET, [b"%d" % number, part], 1.0)
     with pytest.raises(GroupError, match="no room for 'more'"):
-        await shelf.answer(Op.SET, [b"more", part], 1.0)
-    await shelf.answer(Op.DELETE, [b"0"], 1.0)
-    await shelf.answer(Op.SET, [b"more", part], 1.0)
+        await contents.answer(Op.SET, [b"more", part], 1.0)
+    await contents.answer(Op.DELETE, [b"0"], 1.0)
+    await contents.answer(Op.SET, [b"more", part], 1.0)
     with pytest.raises(GroupError, match="'more' holds no number"):
-        await shelf.answer(Op.ADD, [b"more", b"1"], 1.0)
+        await contents.answer(Op.ADD, [b"more", b"1"], 1.0)
     # the largest number that Python reads; it does not write the next one
-    await shelf.answer(Op.SET, [b"large", b"9" * 4300], 1.0)
+    await contents.answer(Op.SET, [b"large", b"9" * 4300], 1.0)
     with pytest.raises(GroupError, match="'large' holds no number"):
-        await shelf.answer(Op.ADD, [b"large", b"1"], 1.0)
+        await contents.answer(Op.ADD, [b"large", b"1"], 1.0)
 
 
 def test_what_is_no_question_is_refused() -> None:

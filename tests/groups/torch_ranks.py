@@ -615,7 +615,7 @@ def the_store_is_one_for_all_ranks(place: Path) -> None:
     dist.barrier()
     if rank == 2:
         assert store.delete_key("greeting")
-    with pytest.raises(RuntimeError, match=r"Timed out after .* nobody has set"):
+    with pytest.raises(RuntimeError, match=r"Timed out after .* no rank has set"):
         store.wait(["nobody sets this"], timedelta(milliseconds=50))
 
 

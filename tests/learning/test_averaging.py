@@ -215,7 +215,11 @@ def test_a_quorum_that_is_not_there_is_waited_for(make_group: MakeGroup) -> None
     stepping = threading.Thread(target=train.step, args=(0, 1))
     stepping.start()
     ready = b"\x01"
-    until(lambda: all(life_of(train.groups[2]).links.heard(seat, TOPIC)[-1:] == ready for seat in (0, 1)))
+    until(
+        lambda: all(
+            life_of(train.groups[2]).links.latest_status(seat, TOPIC)[-1:] == ready for seat in (0, 1)
+        )
+    )
     assert stepping.is_alive()
     assert list(train.steps[0].rounds) == []
     train.step(2)
@@ -311,11 +315,11 @@ def test_one_that_comes_late_has_the_state_of_the_others(
         assert well(list(made.items()), lambda each: step(*each)) == [True, True]
         assert [each.size for each in made["ann"].rounds] == [2, 2]
         late.start()
-        until(lambda: life_of(ann).links.heard(2, TOPIC))
+        until(lambda: life_of(ann).links.latest_status(2, TOPIC))
         advance = averaged.Averaged.advance
 
         async def stir() -> None:
-            life_of(eve).stir()
+            life_of(eve).notify_change()
 
         def slowly(part: averaged.Averaged, found: Any) -> frozenset[int]:
             """While the round goes on, whoever waits for a change at eve's member looks again."""

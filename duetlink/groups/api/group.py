@@ -45,22 +45,22 @@ class Group(BlockingOperations):
     def __init__(
         self,
         life: GroupLife,
-        way_out: Exit,
+        member_exit: Exit,
         thread: LoopThread,
         records: Records,
         only: Sequence[str] | None,
-        come_again: Callable[[str], Group],
+        rejoin_by_code: Callable[[str], Group],
     ) -> None:
-        """`come_again` joins by a code, with the settings of this group."""
+        """`rejoin_by_code` joins by a code, with the settings of this group."""
         super().__init__(life, thread, Operations(life, records, only))
-        self._exit = way_out
-        self._come_again = come_again
+        self._exit = member_exit
+        self._rejoin = rejoin_by_code
         self._records = records
         self._ports = GroupPorts(life, records)
         self._ports.begin()
         self._posts: dict[int, int] = {}  # by epoch, the number of posts opened in it
         self._panel: Panel | None = None
-        self._exit_plan = ExitPlan(thread, self._close_with_process, lambda: way_out.cut(KERNEL_ENDED))
+        self._exit_plan = ExitPlan(thread, self._close_with_process, lambda: member_exit.cut(KERNEL_ENDED))
         open_here.add(self._exit_plan)
 
     # -- state -----------------------------------------------------------------------------------------------
@@ -79,23 +79,23 @@ class Group(BlockingOperations):
         if not life.is_ready:
             why = life.entrance.why_not_whole
             return f"waiting: {why}" if why is not None else "waiting"
-        return "ready" if life.standing is not None and life.standing.is_settled else "changing"
+        return "ready" if life.member_state is not None and life.member_state.is_settled else "changing"
 
     @property
     def epoch(self) -> int:
         """The number of the current epoch, which counts changes of the members; 0 before the group begins."""
-        return self._life.standing.epoch.number if self._life.is_ready and self._life.standing else 0
+        return self._life.member_state.epoch.number if self._life.is_ready and self._life.member_state else 0
 
     @property
     def rank(self) -> int | None:
         """This member's rank in the current epoch, 0 to size - 1; None before it is in one."""
-        now = self._life.standing
+        now = self._life.member_state
         return now.epoch.members.index(now.me) if self._life.is_ready and now is not None else None
 
     @property
     def size(self) -> int:
         """The number of members in the current epoch; 0 before the group begins."""
-        now = self._life.standing
+        now = self._life.member_state
         return len(now.epoch.members) if self._life.is_ready and now is not None else 0
 
     @property
@@ -109,7 +109,7 @@ class Group(BlockingOperations):
 
         They change when a new member joins, not when one leaves. None before this member has its seat.
         """
-        return self._life.roster.verifier() if len(self._life.roster) and self._life.standing else None
+        return self._life.roster.verifier() if len(self._life.roster) and self._life.member_state else None
 
     @property
     def members(self) -> Members:
@@ -265,7 +265,7 @@ class Group(BlockingOperations):
     async def _post(self, over: str) -> GroupPost:
         self._operations.check("gossip", "gossip")
         await self._life.wait_ready()
-        now = self._life.standing
+        now = self._life.member_state
         assert now is not None
         links = [self._life.peers[seat].link if seat != now.me else None for seat in now.epoch.members]
         await self._operations.note("gossip", None)
@@ -292,7 +292,7 @@ class Group(BlockingOperations):
         life = self._life
         if not isinstance(life.why_closed, GroupOver) or life.code is None:
             raise GroupError(f"only a member that is out of its group can rejoin; this one is {self.state!r}")
-        again = self._come_again(life.code)
+        again = self._rejoin(life.code)
         # a signaling server in this kernel goes on as long as the code is in use here
         again._exit.at_end, self._exit.at_end = self._exit.at_end, None
         self.close()

@@ -116,7 +116,7 @@ class _AskedToJoin:
         code = None if parsed is None else str(parsed)
         life = GroupLife(wiring, on_loss=self.on_loss, patience_s=self.patience_s, size=self.size, code=code)
         joining = Joining(life, None if parsed is None else functools.partial(knock, wiring, parsed))
-        way_out = Exit(life, joining, use.hosting.end if is_hosting else None)
+        member_exit = Exit(life, joining, use.hosting.end if is_hosting else None)
         try:
             if parsed is not None:
                 await joining.come_in()
@@ -124,9 +124,9 @@ class _AskedToJoin:
                 assert server is not None
                 await joining.launch(server, settings.code_lifetime_s)
         except BaseException:
-            await way_out.close()
+            await member_exit.close()
             raise
-        return Group(life, way_out, use.thread, records, self.only, self._come_again)
+        return Group(life, member_exit, use.thread, records, self.only, self._rejoin)
 
-    def _come_again(self, code: str) -> Group:
+    def _rejoin(self, code: str) -> Group:
         return _opened(replace(self, code=code, size=None))

@@ -74,7 +74,7 @@ class Operations:
     async def admit(self, call: Call, *, timeout_s: float | None = None) -> None:
         async with self._timed(call, "admit", timeout_s):
             await self._in_order()
-            await self._life.points.point(f"admit at {call.place}")
+            await self._life.join_points.admit_newcomers(f"admit at {call.place}")
 
     async def average(
         self,
@@ -91,7 +91,7 @@ class Operations:
         async with self._timed(call, "average", timeout_s):
             await self._in_order()
             if self._life.grows:
-                await self._life.points.point(f"average at {call.place}")
+                await self._life.join_points.admit_newcomers(f"average at {call.place}")
             attempts = self._life.running.attempts()
             while True:
                 async with attempts as collectives:
@@ -100,9 +100,9 @@ class Operations:
                         await self.note(kind, averaging.state_of(value))
                     if not options.secure:
                         return await averaging.average(collectives, value, weight, call.place)
-                    party = Participants(*self._life.roll())
+                    participants = Participants(*self._life.roll())
                     return await averages.average(
-                        sums, collectives, party, value, weight, options, call=call.place
+                        sums, collectives, participants, value, weight, options, call=call.place
                     )
 
     async def sync(self, call: Call, state: Any, *, timeout_s: float | None = None) -> Any:
@@ -134,8 +134,8 @@ class Operations:
                         await self.note("all_reduce" if sums is None else "secure_all_reduce", given)
                     if sums is None:
                         return await collectives.all_reduce(given, options, call=call.place)
-                    party = Participants(*self._life.roll())
-                    return await sums.run(collectives, party, given, options, call=call.place)
+                    participants = Participants(*self._life.roll())
+                    return await sums.run(collectives, participants, given, options, call=call.place)
 
     async def run(
         self, name: str, call: Call, /, *args: Any, timeout_s: float | None = None, **kwargs: Any
@@ -206,7 +206,7 @@ class Operations:
             try:
                 yield
             except BaseException as error:
-                collectives.engine.abandon(str(call), _told(error))
+                collectives.engine.abandon(str(call), _reason(error))
                 raise
 
     def check(self, name: str, as_what: str, *, secure: bool = False) -> None:
@@ -228,7 +228,7 @@ class Operations:
 
         `size_bytes` replaces the size of the value. Raises AuditUnavailable, LinkClosed.
         """
-        life, now = self._life, self._life.standing
+        life, now = self._life, self._life.member_state
         if now is None:
             raise LinkClosed("the group is closed")
         names = [life.roster.entries[seat].name for seat in now.epoch.members]
@@ -244,7 +244,7 @@ class Operations:
         await self._records.operation(name, ", ".join(others), value, now.epoch.number, size_bytes)
 
 
-def _told(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     """Return the reason for the other members why a call did not begin, without details of this member's
     data.
     """

@@ -78,7 +78,7 @@ class GroupPorts:
 
         Raises SettingError if no other member, or more than one, fits.
         """
-        life, now = self._life, self._life.standing
+        life, now = self._life, self._life.member_state
         if now is not None:
             seats = [seat for seat, peer in sorted(life.peers.items()) if peer.link is not None]
             if isinstance(member, int) and life.is_ready and 0 <= member < len(now.epoch.members):

@@ -66,7 +66,7 @@ class GroupPost:
         self._sent_bytes = 0
         self._stuck_s: dict[int, float] = {}
         self._inbox: deque[tuple[int, bytes]] = deque(maxlen=_MOST_WAITING)
-        self._stirred = threading.Condition()
+        self._arrival = threading.Condition()
         self._woken = False
         self._closed = False
         self._queues: dict[int, asyncio.Queue[bytes]] = {}
@@ -89,12 +89,12 @@ class GroupPost:
                         self._purpose, self._taker(other), window_bytes=_WINDOW_BYTES, most=1
                     )
 
-    def send(self, letters: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    def send(self, datagrams: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Send (rank, payload) pairs without waiting; returns those for which there is no room now."""
-        if not letters:
+        if not datagrams:
             return []
         try:
-            return self._thread.submit(self._send(letters)).result()
+            return self._thread.submit(self._send(datagrams)).result()
         except (DuetError, asyncio.CancelledError):
             return []  # the group is closed: they are lost
 
@@ -103,9 +103,9 @@ class GroupPost:
 
         Waits at most `timeout_s` for the first one, or until `wake` is called.
         """
-        with self._stirred:
+        with self._arrival:
             if not self._inbox and not self._woken:
-                self._stirred.wait(timeout_s)
+                self._arrival.wait(timeout_s)
             self._woken = False
             found = list(self._inbox)
             self._inbox.clear()
@@ -113,9 +113,9 @@ class GroupPost:
 
     def wake(self) -> None:
         """Make a waiting `receive` return."""
-        with self._stirred:
+        with self._arrival:
             self._woken = True
-            self._stirred.notify()
+            self._arrival.notify()
 
     def close(self) -> None:
         """Stop receiving; the group goes on. Safe to call twice."""
@@ -126,10 +126,10 @@ class GroupPost:
 
     # -- on the loop thread ----------------------------------------------------------------------------------
 
-    async def _send(self, letters: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    async def _send(self, datagrams: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         unsent = []
         now_s = time.monotonic()
-        for to, payload in letters:
+        for to, payload in datagrams:
             if self._put(to, payload):
                 self._sent_bytes += len(payload)
                 self._stuck_s.pop(to, None)
@@ -155,9 +155,9 @@ class GroupPost:
         return link.datagrams.dropped == dropped
 
     def _arrived(self, of: int, payload: bytes) -> None:
-        with self._stirred:
+        with self._arrival:
             self._inbox.append((of, payload))
-            self._stirred.notify()
+            self._arrival.notify()
 
     async def _datagrams_of(self, of: int, link: Link) -> None:
         while True:

@@ -55,13 +55,13 @@ FORM_BYTES = 32
 
 _NOT_BEGUN = -1
 _ID_BYTES = 8
-_WORD = struct.Struct(f"<{_ID_BYTES}sqB")  # id of the rounds, number of the last known round, `_Stand`
+_STATUS = struct.Struct(f"<{_ID_BYTES}sqB")  # id of the rounds, last known round, `_RoundStatus`
 _HEAD = struct.Struct(f"<{_ID_BYTES}sqB{FORM_BYTES}s")  # the same, and the digest `Part.form`
 # Aborted rounds in succession after which repeating will not help.
 _MOST_ABORTS = 3
 
 
-class _Stand(IntEnum):
+class _RoundStatus(IntEnum):
     """A member's announced status for the next round."""
 
     HERE = 0  # it takes part, and gives nothing
@@ -131,9 +131,9 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    whose: bytes
+    rounds_id: bytes
     number: int
-    standing: int
+    status: int
     form: bytes
 
     @classmethod
@@ -141,7 +141,7 @@ class _Head:
         if len(data) != _HEAD.size:
             raise RemoteProtocolError(f"a member began a round with {len(data)} bytes, not {_HEAD.size}")
         head = cls(*_HEAD.unpack(data))
-        if head.number < _NOT_BEGUN or head.standing not in tuple(_Stand):
+        if head.number < _NOT_BEGUN or head.status not in tuple(_RoundStatus):
             raise RemoteProtocolError("a member began a round with an invalid number or status")
         return head
 
@@ -155,7 +155,7 @@ class Rounds:
     def __init__(
         self,
         life: GroupLife,
-        way_out: Exit,
+        member_exit: Exit,
         thread: LoopThread,
         note: Callable[[str, Any], Awaitable[None]],
         part: Part,
@@ -167,10 +167,10 @@ class Rounds:
             raise SettingError(f"quorum is {quorum}: at least one member has to give something")
         if not grace_s >= 0.0:
             raise SettingError(f"grace_s is {grace_s!r}: it is 0 or more seconds")
-        self._life, self._exit, self._thread, self._note, self._part = life, way_out, thread, note, part
+        self._life, self._exit, self._thread, self._note, self._part = life, member_exit, thread, note, part
         self._wanted_quorum = quorum
         self._grace_s = grace_s
-        self._whose = bytes(_ID_BYTES)
+        self._rounds_id = bytes(_ID_BYTES)
         self._number = _NOT_BEGUN
         self._gives = False  # the user has given something that no round has used yet
         self._is_in = False  # and it went into a round whose end is not known here
@@ -237,7 +237,7 @@ class Rounds:
         async def give() -> None:
             if not self._over:
                 self._gives = True
-                self._life.stir()
+                self._life.notify_change()
             await self._until(lambda: not self._gives)
 
         self._thread.run(give())
@@ -251,7 +251,7 @@ class Rounds:
 
         async def finish() -> None:
             self._is_done = True
-            self._life.stir()
+            self._life.notify_change()
             await self._until(lambda: False)
 
         self._thread.run(finish())
@@ -259,7 +259,7 @@ class Rounds:
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():
             if self._error is not None:
-                raise _told(self._error)
+                raise _raised(self._error)
             if self._over:
                 return
             await self._life.wait_change()
@@ -282,20 +282,20 @@ class Rounds:
             self._leaving = asyncio.ensure_future(self._exit.close(why))
         finally:
             self._over = True
-            self._life.stir()
+            self._life.notify_change()
 
     async def _run(self) -> None:
         aborts = 0
-        self._life.links.say(TOPIC, self._word())
+        self._life.links.send_status_to_all(TOPIC, self._status_message())
         while True:
             if self._number > _NOT_BEGUN:
                 if not self._is_open:
                     self._is_open = True
-                    self._life.stir()
+                    self._life.notify_change()
                 await self._wait()
             try:
                 if self._life.grows:
-                    is_end = await self._life.points.operate(self._round, TOPIC, self._wants_in)
+                    is_end = await self._life.join_points.operate(self._round, TOPIC, self._wants_in)
                 else:
                     is_end = await self._life.running.operate(self._round)
                 if is_end:
@@ -311,25 +311,25 @@ class Rounds:
 
     def _wants_in(self, seat: int) -> bool:
         """Return True if a newcomer has opened its rounds too."""
-        return bool(self._life.links.heard(seat, TOPIC))
+        return bool(self._life.links.latest_status(seat, TOPIC))
 
     async def _wait(self) -> None:
         """Wait until the next round begins."""
         life = self._life
-        told = b""
+        sent = b""
         quorum_since: float | None = None
         while True:
             life.check_open()
-            assert life.standing is not None
-            if told != (word := self._word()):
-                life.links.say(TOPIC, word)
-                told = word
-            me, members = life.standing.me, self._look()
+            assert life.member_state is not None
+            if sent != (message := self._status_message()):
+                life.links.send_status_to_all(TOPIC, message)
+                sent = message
+            me, members = life.member_state.me, self._look()
             if not self._is_even:
                 return
-            stands = {seat: self._stands(seat) for seat in members - {me}} | {me: word[-1]}
-            ready = {seat for seat, standing in stands.items() if standing == _Stand.READY}
-            rest = {seat for seat, standing in stands.items() if standing != _Stand.DONE}
+            statuses = {seat: self._status_of(seat) for seat in members - {me}} | {me: message[-1]}
+            ready = {seat for seat, status in statuses.items() if status == _RoundStatus.READY}
+            rest = {seat for seat, status in statuses.items() if status != _RoundStatus.DONE}
             quorum = min(self._quorum(len(members)), len(rest))
             if not rest or (len(ready) >= quorum and rest <= ready | self._absent):
                 return
@@ -346,8 +346,8 @@ class Rounds:
 
     def _look(self) -> frozenset[int]:
         """Return the seats of this epoch, and note if any have gone since the last call."""
-        assert self._life.standing is not None
-        members = frozenset(self._life.standing.epoch.members)
+        assert self._life.member_state is not None
+        members = frozenset(self._life.member_state.epoch.members)
         self._is_even &= self._members <= members
         self._members = members
         return members
@@ -355,51 +355,55 @@ class Rounds:
     def _quorum(self, size: int) -> int:
         return size // 2 + 1 if self._wanted_quorum is None else self._wanted_quorum
 
-    def _word(self) -> bytes:
-        return _WORD.pack(self._whose, self._number, self._standing())
+    def _status_message(self) -> bytes:
+        return _STATUS.pack(self._rounds_id, self._number, self._own_status())
 
-    def _standing(self) -> _Stand:
+    def _own_status(self) -> _RoundStatus:
         if self._number == _NOT_BEGUN:
-            return _Stand.HERE
-        return _Stand.READY if self._gives else _Stand.DONE if self._is_done else _Stand.IDLE
+            return _RoundStatus.HERE
+        return (
+            _RoundStatus.READY if self._gives else _RoundStatus.DONE if self._is_done else _RoundStatus.IDLE
+        )
 
-    def _stands(self, seat: int) -> _Stand:
+    def _status_of(self, seat: int) -> _RoundStatus:
         """Return the member's announced status for the next round; IDLE if there is none."""
-        word = self._life.links.heard(seat, TOPIC)
-        if len(word) != _WORD.size:
-            return _Stand.IDLE
-        whose, number, standing = _WORD.unpack(word)
-        if whose != self._whose:
-            return _Stand.IDLE
+        message = self._life.links.latest_status(seat, TOPIC)
+        if len(message) != _STATUS.size:
+            return _RoundStatus.IDLE
+        rounds_id, number, status = _STATUS.unpack(message)
+        if rounds_id != self._rounds_id:
+            return _RoundStatus.IDLE
         # DONE stays valid in all later rounds
-        known = standing in tuple(_Stand) and (number >= self._number or standing == _Stand.DONE)
-        return _Stand(standing) if known else _Stand.IDLE
+        known = status in tuple(_RoundStatus) and (number >= self._number or status == _RoundStatus.DONE)
+        return _RoundStatus(status) if known else _RoundStatus.IDLE
 
     async def _round(self, collectives: Collectives) -> bool:
         """Run one round; returns True if all members are done. It may be repeated in another epoch."""
         began = time.monotonic()
         call = f"round {self._number + 1}"
         part, rank = self._part, collectives.rank
-        assert self._life.standing is not None
-        seats = self._life.standing.epoch.members
+        assert self._life.member_state is not None
+        seats = self._life.member_state.epoch.members
         self._look()
-        standing = self._standing()
-        if standing == _Stand.READY and not self._is_even:
-            standing = _Stand.HERE
-        mine = _Head(self._whose, self._number, standing, part.form)
+        status = self._own_status()
+        if status == _RoundStatus.READY and not self._is_even:
+            status = _RoundStatus.HERE
+        mine = _Head(self._rounds_id, self._number, status, part.form)
         if mine.number == _NOT_BEGUN and rank == 0:
-            mine = _Head(secrets.token_bytes(_ID_BYTES), mine.number, mine.standing, mine.form)
-        told = await collectives.all_gather_bytes(
-            _HEAD.pack(mine.whose, mine.number, mine.standing, mine.form), call=call
+            mine = _Head(secrets.token_bytes(_ID_BYTES), mine.number, mine.status, mine.form)
+        received = await collectives.all_gather_bytes(
+            _HEAD.pack(mine.rounds_id, mine.number, mine.status, mine.form), call=call
         )
-        heads = [_Head.parse(data) for data in told]
+        heads = [_Head.parse(data) for data in received]
         latest = max(head.number for head in heads)
         source = next(rank for rank, head in enumerate(heads) if head.number == latest)
         self._check(heads, source, seats, latest)
         if latest == _NOT_BEGUN or any(head.number < latest for head in heads):
             await self._catch_up(collectives, heads, source, call)
         givers = [
-            rank for rank, head in enumerate(heads) if head.number == latest and head.standing == _Stand.READY
+            rank
+            for rank, head in enumerate(heads)
+            if head.number == latest and head.status == _RoundStatus.READY
         ]
         if givers:
             self._is_in = rank in givers
@@ -407,8 +411,8 @@ class Rounds:
             def note(sent: Any) -> Awaitable[None]:
                 return self._note(call, sent)
 
-            party = Participants(*self._life.roll())
-            found = await part.exchange(Meeting(collectives, party, rank in givers, note, call))
+            participants = Participants(*self._life.roll())
+            found = await part.exchange(Meeting(collectives, participants, rank in givers, note, call))
             refused = await asyncio.to_thread(part.advance, found)
             names = {each: self._life.roster.entries[seat].name for each, seat in enumerate(seats)}
             self._number += 1
@@ -427,11 +431,11 @@ class Rounds:
             self._absent = frozenset(
                 seats[each]
                 for each, head in enumerate(heads)
-                if each not in givers and head.number == latest and head.standing == _Stand.IDLE
+                if each not in givers and head.number == latest and head.status == _RoundStatus.IDLE
             )
         self._is_even = True
-        self._life.stir()
-        return all(head.standing == _Stand.DONE for head in heads)
+        self._life.notify_change()
+        return all(head.status == _RoundStatus.DONE for head in heads)
 
     def _check(self, heads: list[_Head], source: int, seats: tuple[int, ...], latest: int) -> None:
         """Check that the members agree on the rounds. Raises the same error at every member.
@@ -455,7 +459,7 @@ class Rounds:
         if latest == _NOT_BEGUN and self._quorum(len(heads)) > len(heads):
             raise SettingError(f"quorum is {self._wanted_quorum} of {len(heads)} members: no round could end")
         if latest > _NOT_BEGUN and any(
-            head.number > _NOT_BEGUN and head.whose != heads[source].whose for head in heads
+            head.number > _NOT_BEGUN and head.rounds_id != heads[source].rounds_id for head in heads
         ):
             raise OperationMismatch("the members are in rounds that did not begin together")
 
@@ -473,10 +477,10 @@ class Rounds:
                 if self._is_in:  # the others have finished the round that it went into
                     self._gives = self._is_in = False
         self._number = max(latest, 0)
-        self._whose = heads[source].whose
+        self._rounds_id = heads[source].rounds_id
 
 
-def _told(error: BaseException) -> DuetError:
+def _raised(error: BaseException) -> DuetError:
     """Return the error to raise in a waiting call of the user's thread."""
     if isinstance(error, DuetError):
         return reraise(error)

@@ -20,7 +20,7 @@ from duetlink.groups.lifecycle.status import LinkStatus, MemberStatus, Operation
 
 def everybody(life: GroupLife) -> Members:
     """Return the members by rank, then newcomers, with the path in use to each."""
-    now = life.standing
+    now = life.member_state
     if now is None:
         return Members()
     ranks = {seat: rank for rank, seat in enumerate(now.epoch.members if life.is_ready else ())}
@@ -61,7 +61,7 @@ def members_of(life: GroupLife, members: Sequence[Member]) -> tuple[MemberStatus
 
 def links_of(life: GroupLife) -> tuple[LinkStatus, ...]:
     """Return both directions of every link of the epoch; empty while the epoch changes."""
-    collectives, now = life.collectives, life.standing
+    collectives, now = life.collectives, life.member_state
     if collectives is None or now is None or not life.is_ready:
         return ()
     seats = now.epoch.members

@@ -36,7 +36,7 @@ class Entered(Protocol):
     """The parts of a group that its entrance uses; `GroupLife` has them."""
 
     roster: Roster
-    standing: MemberState | None
+    member_state: MemberState | None
     links: MemberLinks
     grows: bool
     code: str | None
@@ -47,7 +47,7 @@ class Entered(Protocol):
     def is_host(self) -> bool: ...
     def admit(self, seats: tuple[int, ...], /) -> None: ...
     def serve(self, work: Awaitable[None], /) -> object: ...
-    def stir(self) -> None: ...
+    def notify_change(self) -> None: ...
     def has_gone(self, seat: int, /) -> bool: ...
     def is_member(self, seat: int, /) -> bool: ...
     async def wait_change(self) -> None: ...
@@ -146,7 +146,7 @@ class Entrance:
         host = epoch.members[0]
         if not self._group.is_host:
             place = _PLACE.pack(epoch.number, self._group.roster.next_seat)
-            self._group.links.say_to(host, _SEATS, place)
+            self._group.links.send_status(host, _SEATS, place)
             return
         self._kept = epoch.members[-1] + 1
         self._group.serve(self._take_over(epoch))
@@ -159,13 +159,13 @@ class Entrance:
         """
         group, free = self._group, [self._group.roster.next_seat]
         while True:
-            now = group.standing
+            now = group.member_state
             if now is None or now.stopped or self._is_closed or not group.is_host:
                 return
             told = [
                 _PLACE.unpack(word)
                 for seat in now.epoch.members
-                if seat != now.me and len(word := group.links.heard(seat, _SEATS)) == _PLACE.size
+                if seat != now.me and len(word := group.links.latest_status(seat, _SEATS)) == _PLACE.size
             ]
             free = [group.roster.next_seat, *(seat for number, seat in told if number >= since.number)]
             if len(free) == len(now.epoch.members):
@@ -173,7 +173,7 @@ class Entrance:
             await group.wait_change()
         self._next_seat = min(max(free), MOST_SEATS)
         self.is_hosting = True
-        group.stir()
+        group.notify_change()
         if self.hall and group.code is not None and self._door is None:
             self._door = self._new_door()
             self._door.take_over(group.links.url, SessionCode.parse(group.code), self.hall)
@@ -206,7 +206,7 @@ class Entrance:
         link.start()
 
     def _take_in(self, link: Link, entry: Entry) -> None:
-        group, now = self._group, self._group.standing
+        group, now = self._group, self._group.member_state
         assert now is not None
         self.arriving.discard(link)
         kept, self._kept = self._kept, 0
@@ -220,14 +220,14 @@ class Entrance:
             group.roster, now.epoch, tuple(present), group.grows, now.me, self.hall, self.most
         )
         group.links.send(seat, pb.GroupMessage(seated=seated.to_wire()))
-        group.stir()
+        group.notify_change()
 
     # -- a group that waits for its members ------------------------------------------------------------------
 
     def _burnt(self, error: WrongCode) -> None:
         self.why_not_whole = error
         self._tell_shut()
-        self._group.stir()
+        self._group.notify_change()
 
     def lost_one(self, error: DuetError) -> None:
         """Open another seat after a newcomer was lost.
@@ -243,12 +243,12 @@ class Entrance:
                 f"only {there} of {wanted} members have joined ({error}); begin with them by close_doors(), "
                 "or launch a new group"
             )
-        group.stir()
+        group.notify_change()
 
     def begin_if_whole(self) -> None:
         """Begin the first epoch once `size` members have links to all, or the door is shut and all have."""
-        now, door, peers = self._group.standing, self._door, self._group.links.peers
-        if now is None or now.epoch.number or now.due or door is None or now.me != FOUNDER:
+        now, door, peers = self._group.member_state, self._door, self._group.links.peers
+        if now is None or now.epoch.number or now.change_due or door is None or now.me != FOUNDER:
             return
         linked = [seat for seat, peer in peers.items() if peer.link is not None and peer.is_linked]
         seated = [seat for seat, peer in peers.items() if peer.link is not None]

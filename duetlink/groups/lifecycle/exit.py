@@ -64,7 +64,7 @@ class Exit:
         await life.entrance.close()
         await self._serve_out(serving_s)
         life.is_ending = True
-        if life.standing is not None and not life.standing.stopped and life.why_closed is None:
+        if life.member_state is not None and not life.member_state.stopped and life.why_closed is None:
             life.feed(events.Leave())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVING_S):
@@ -87,12 +87,12 @@ class Exit:
 
     async def _serve_out(self, limit_s: float) -> None:
         """Wait until the others have ended the operations that this member has ended, or for `limit_s`."""
-        life, now, epoch = self._life, self._life.standing, self._life.open_epoch
+        life, now, epoch = self._life, self._life.member_state, self._life.open_epoch
         if now is None or epoch is None or not now.is_member:
             return
 
         def needing() -> list[int]:
-            then = life.standing
+            then = life.member_state
             if then is None or then.epoch != now.epoch or then.revoked or life.why_closed is not None:
                 return []
             return [

@@ -19,19 +19,19 @@ MOST_ENDED = 2**64 - 1  # reported by a member at which no operation of this epo
 _PLACE = struct.Struct("<QQ")  # the epoch, and how many operations of it have ended
 
 
-class Words(Protocol):
+class StatusMessages(Protocol):
     """Status messages between members: send to all, send to one, read the latest from one (`MemberLinks`)."""
 
-    def say(self, topic: str, content: bytes) -> None: ...
-    def say_to(self, seat: int, topic: str, content: bytes) -> None: ...
-    def heard(self, seat: int, topic: str) -> bytes: ...
+    def send_status_to_all(self, topic: str, content: bytes) -> None: ...
+    def send_status(self, seat: int, topic: str, content: bytes) -> None: ...
+    def latest_status(self, seat: int, topic: str) -> bytes: ...
 
 
 class Farewell:
     """Asks the others before this member leaves, and answers others that leave. Used on the loop thread."""
 
-    def __init__(self, words: Words) -> None:
-        self._words = words
+    def __init__(self, messages: StatusMessages) -> None:
+        self._messages = messages
         self._answered: dict[int, bytes] = {}
 
     def answer(self, seats: Iterable[int], epoch: int, ended: int) -> None:
@@ -40,12 +40,12 @@ class Farewell:
         `ended` counts the operations of `epoch` that have ended at this member.
         """
         for seat in seats:
-            asked = self._words.heard(seat, ASKS)
+            asked = self._messages.latest_status(seat, ASKS)
             if len(asked) != _PLACE.size or self._answered.get(seat) == asked:
                 continue
             if _PLACE.unpack(asked) <= (epoch, ended):
                 self._answered[seat] = asked
-                self._words.say_to(seat, ANSWERS, asked)
+                self._messages.send_status(seat, ANSWERS, asked)
 
     async def wait(
         self,
@@ -60,6 +60,6 @@ class Farewell:
         status message or change of membership.
         """
         asked = _PLACE.pack(epoch, ended)
-        self._words.say(ASKS, asked)
-        while any(self._words.heard(seat, ANSWERS) != asked for seat in needing()):
+        self._messages.send_status_to_all(ASKS, asked)
+        while any(self._messages.latest_status(seat, ANSWERS) != asked for seat in needing()):
             await wait_change()

@@ -21,7 +21,7 @@ T = TypeVar("T")
 class JoiningGroup(Protocol):
     """The parts of a group that join points use; `GroupLife` has them."""
 
-    standing: MemberState | None
+    member_state: MemberState | None
     links: MemberLinks
 
     async def wait_ready(self) -> None: ...
@@ -43,7 +43,7 @@ class JoinPoints:
         """Note that an epoch begins. If it admitted newcomers elsewhere, the next point does nothing."""
         self._is_passed = has_newcomers and not self._is_here
 
-    async def point(self, call: str, admits: Callable[[int], bool] = lambda seat: True) -> None:
+    async def admit_newcomers(self, call: str, admits: Callable[[int], bool] = lambda seat: True) -> None:
         """Let waiting newcomers in for whose seat `admits` returns True. All members call it.
 
         Returns in the new epoch, if there is one. Before the first epoch all newcomers enter. `call` names
@@ -80,11 +80,11 @@ class JoinPoints:
             number, told, result = await self._running.operate(
                 lambda collectives: self._admit_or_work(collectives, work, call, admits)
             )
-            assert group.standing is not None
-            epoch = group.standing.epoch
-            if told and epoch.number == number and epoch.members[0] == group.standing.me:
+            assert group.member_state is not None
+            epoch = group.member_state.epoch
+            if told and epoch.number == number and epoch.members[0] == group.member_state.me:
                 group.admit(tuple(told))
-            while told and group.standing.epoch.number == number:
+            while told and group.member_state.epoch.number == number:
                 group.check_open()
                 await group.wait_change()
             return result
@@ -93,7 +93,7 @@ class JoinPoints:
 
     @property
     def _is_before_all(self) -> bool:
-        now = self._group.standing
+        now = self._group.member_state
         return now is not None and now.epoch.number == 0 and now.is_member
 
     async def _admit_first(self) -> None:
@@ -116,8 +116,8 @@ class JoinPoints:
 
         If there are such seats, the work is not done, and its result is None.
         """
-        assert self._group.standing is not None
-        number = self._group.standing.epoch.number
+        assert self._group.member_state is not None
+        number = self._group.member_state.epoch.number
         newcomers = bytes(seat for seat in self._group.links.newcomers() if admits(seat))
         told = await collectives.broadcast_bytes(newcomers, 0, call=call)
         return number, told, None if told else await work(collectives)

@@ -43,7 +43,7 @@ class Joining:
         life = self._life
         life.links.url = server.url
         life.roster = life.roster.with_entry(life.links.me)
-        life.standing = MemberState(FOUNDER, Epoch(0, (FOUNDER,)), FOUNDER)
+        life.member_state = MemberState(FOUNDER, Epoch(0, (FOUNDER,)), FOUNDER)
         life.code = await life.entrance.open(server, lifetime_s)
 
     async def come_in(self) -> None:
@@ -107,7 +107,7 @@ class Joining:
             if self._knock is None or not knocks_left:
                 life.end(life.not_admitted)
                 return
-            life.begin_anew()
+            life.reset()
             try:
                 link, url = await _knock_again(self._knock)
             except DuetError as error:

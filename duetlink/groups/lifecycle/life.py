@@ -52,7 +52,7 @@ class GroupLife:
         self.grows = size is None
         self.code = code
         self.roster = Roster()
-        self.standing: MemberState | None = None
+        self.member_state: MemberState | None = None
         self.departures = Departures()
         self.not_admitted: DuetError | None = None  # why this member lost its seat before it was admitted
         self.why_closed: DuetError | None = None
@@ -68,8 +68,8 @@ class GroupLife:
         self.patience_s = patience_s
         self.open_epoch: OpenEpoch | None = None  # the latest epoch that this member has entered
         self._were: frozenset[int] = frozenset()  # seats that were in any epoch
-        self.points = JoinPoints(self, self.running)
-        self._stirred = asyncio.Event()  # set at the next change, see `stir`
+        self.join_points = JoinPoints(self, self.running)
+        self._change = asyncio.Event()  # set at the next change, see `notify_change`
         self.tasks: set[asyncio.Task[None]] = set()  # background tasks, see `serve`
 
     # -- joining ---------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class GroupLife:
     @property
     def is_host(self) -> bool:
         """True if this member lets newcomers in; it also knows which newcomers have links to all."""
-        return self.standing is not None and self.standing.me == self.host
+        return self.member_state is not None and self.member_state.me == self.host
 
     @property
     def collectives(self) -> Collectives | None:
@@ -94,26 +94,26 @@ class GroupLife:
 
     @property
     def is_ready(self) -> bool:
-        now = self.standing
+        now = self.member_state
         return now is not None and now.is_member and (now.epoch.number > 0)
 
     @property
     def is_linked(self) -> bool:
         """True if this member has its seat, and a link to every other member."""
-        return self.standing is not None and self.links.has_greeted_all(self.standing.me)
+        return self.member_state is not None and self.links.has_greeted_all(self.member_state.me)
 
     def seated(self, link: Link, seated: SeatAssignment) -> None:
         """Take the seat that the host has given over this link, and make links to the other members."""
         self.roster = seated.roster
         self.host = seated.host
-        self.standing = MemberState(seated.roster.next_seat - 1, seated.epoch, seated.host)
+        self.member_state = MemberState(seated.roster.next_seat - 1, seated.epoch, seated.host)
         self.grows = seated.grows
         self.entrance.hall, self.entrance.most = seated.hall, seated.most
         self.links.adopt(seated.host, link, start=False)
         for seat in seated.present:
             self.links.make(seat)
-        self.links.say_linked()
-        self.stir()
+        self.links.report_linked()
+        self.notify_change()
 
     def lose_seat(self, error: DuetError) -> None:
         """Note that the host was lost before this member was admitted; it may join again at another host."""
@@ -121,20 +121,20 @@ class GroupLife:
             self.end(error)
         else:
             self.not_admitted = error
-            self.stir()
+            self.notify_change()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget the seat, so that this member can ask for another one."""
-        self.links.begin_anew("it was not admitted, and joins again")
-        self.roster, self.standing, self.not_admitted = Roster(), None, None
-        self.stir()
+        self.links.reset("it was not admitted, and joins again")
+        self.roster, self.member_state, self.not_admitted = Roster(), None, None
+        self.notify_change()
 
     def has_gone(self, seat: int) -> bool:
         """Return True if this seat was a member, and has left, announced that it leaves, or was put out.
 
         A member that breaks the protocol may still have a link then.
         """
-        now = self.standing
+        now = self.member_state
         assert now is not None
         return seat in now.leaving or (seat in self._were and seat not in now.epoch.members)
 
@@ -144,21 +144,21 @@ class GroupLife:
         """Handle the end of the link to this seat, which does not come back."""
         if not self._part_from(seat, error):
             return
-        if self.standing is not None:
+        if self.member_state is not None:
             self.feed(events.Gone(seat))
         self.entrance.refill()
-        if self.standing is not None and not self.standing.epoch.number:
+        if self.member_state is not None and not self.member_state.epoch.number:
             self.entrance.lost_one(LinkClosed("one of them has left again"))
             self.entrance.begin_if_whole()
 
     def is_member(self, seat: int) -> bool:
         """Return True if this member and that seat are both in the current epoch."""
-        now = self.standing
+        now = self.member_state
         return now is not None and now.is_member and seat in now.epoch.members
 
-    def reach(self, event: events.Missed | events.Found | events.Waited) -> None:
+    def note_reachability(self, event: events.Missed | events.Found | events.Waited) -> None:
         """Pass on that a member is silent, has been silent for `patience_s`, or is heard again."""
-        if self.standing is not None and not self.is_ending:
+        if self.member_state is not None and not self.is_ending:
             self.feed(event)
 
     def _part_from(self, seat: int, error: LinkClosed) -> bool:
@@ -168,17 +168,17 @@ class GroupLife:
             return False
         self.sink.emit(MemberLost(seat, type(error)))
         self.departures.link_ended(seat, error)
-        self.links.back(seat)
+        self.links.stop_counting(seat)
         self.links.end(seat, "out of reach for too long")
         self._lost_after_all(seat)
-        if self.standing is not None and not self.standing.is_member:
-            self.links.say_linked()  # this member may have waited for that seat's greeting only
+        if self.member_state is not None and not self.member_state.is_member:
+            self.links.report_linked()  # this member may have waited for that seat's greeting only
         return True
 
     def _cut(self, seat: int) -> None:
         """Close the link to a former member, which must not use shared services any longer."""
         if not self.is_closing and self.links.end(seat, "it is no longer a member"):
-            self.links.back(seat)
+            self.links.stop_counting(seat)
 
     def _expel(self, seat: int, error: RemoteProtocolError) -> None:
         """Close the link to a member that broke the protocol, and report it as lost to the others."""
@@ -188,10 +188,10 @@ class GroupLife:
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def hear(self, seat: int, message: pb.GroupMessage) -> None:
+    def receive(self, seat: int, message: pb.GroupMessage) -> None:
         """Process a message of this seat. Raises RemoteProtocolError, which ends the link to the sender."""
         match message.WhichOneof("body"):
-            case "agreement" if self.standing is not None:
+            case "agreement" if self.member_state is not None:
                 found = messages.from_wire(message.agreement)
                 if isinstance(found, messages.Commit) and not (
                     self.roster.entries.keys() >= set(found.proposal.members)
@@ -200,26 +200,26 @@ class GroupLife:
                         "a member committed an epoch with seats that are not in the roster"
                     )
                 self.feed(events.MessageReceived(seat, found))
-            case "newcomer" if seat == self.host and self.standing is not None:
+            case "newcomer" if seat == self.host and self.member_state is not None:
                 told = message.newcomer
                 roster = self.roster.up_to(told.kept) if told.kept else self.roster
                 self.roster = roster.with_entry(Entry(told.key, told.name), told.seat or None)
                 self.links.make(self.roster.next_seat - 1)
             case "shut" if seat == self.host:
                 self.entrance.hall = b""
-            case "greeting" if self.standing is not None:
+            case "greeting" if self.member_state is not None:
                 self.peers[seat].is_greeted = True
-                self.links.say_linked()
-                self.stir()
+                self.links.report_linked()
+                self.notify_change()
             case "linked" if self.is_host:
                 if message.linked.seat != seat:
                     raise RemoteProtocolError(f"member {seat} speaks for member {message.linked.seat}")
                 self.peers[seat].is_linked = True
-                self.stir()
+                self.notify_change()
                 self.entrance.begin_if_whole()
             case "word":
-                self.peers[seat].keep_word(message.word.topic, message.word.content)
-                self.stir()
+                self.peers[seat].keep_status(message.word.topic, message.word.content)
+                self.notify_change()
                 self.answer_leavers()
             case other:
                 raise RemoteProtocolError(
@@ -229,9 +229,9 @@ class GroupLife:
     # -- epochs ----------------------------------------------------------------------------------------------
 
     def feed(self, event: events.Event) -> None:
-        assert self.standing is not None
-        before = self.standing.epoch
-        self.standing, actions = machine.step(self.standing, event)
+        assert self.member_state is not None
+        before = self.member_state.epoch
+        self.member_state, actions = machine.step(self.member_state, event)
         for action in actions:
             match action:
                 case events.SendToMember(seat, message):
@@ -250,19 +250,19 @@ class GroupLife:
                     self.lose_seat(self._why_over(stop))
                 case events.Stop() as stop:
                     self.end(self._why_over(stop))
-        if self.standing.leaving:
-            self.running.losses.believe(self.standing.leaving)
-        if self.standing.broken:
-            self.links.give_up_lost(self.standing)
-        self.stir()
+        if self.member_state.leaving:
+            self.running.losses.believe(self.member_state.leaving)
+        if self.member_state.broken:
+            self.links.give_up_lost(self.member_state)
+        self.notify_change()
 
     def _revoke(self, epoch: Epoch, lost: int | None, leaves: bool) -> None:
         if lost is None:
             error: DuetError = OperationAborted("an operation failed at another member")
             asyncio.get_running_loop().call_later(_ENDING_S, self._fail, epoch.number, error)
             return
-        assert self.standing is not None
-        if self.is_closing and lost == self.standing.me:
+        assert self.member_state is not None
+        if self.is_closing and lost == self.member_state.me:
             self._fail(
                 epoch.number, LinkClosed("this side closed the group while it ran; launch or join a new one")
             )
@@ -276,7 +276,7 @@ class GroupLife:
             self.running.losses.lost(epoch.number, error)
         else:
             self.running.losses.left(epoch.number, error)
-        if leaves and lost not in self.standing.leaving:
+        if leaves and lost not in self.member_state.leaving:
             # either its own announcement follows, or the report of the others is false
             self.running.losses.doubt(lost, PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name))
             asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
@@ -285,33 +285,33 @@ class GroupLife:
     def _why_over(self, stop: events.Stop) -> DuetError:
         if self.is_closing or stop.end == "left":
             return LinkClosed(stop.why)
-        assert self.standing is not None
-        members, entries = self.standing.epoch.members, self.roster.entries
+        assert self.member_state is not None
+        members, entries = self.member_state.epoch.members, self.roster.entries
         lost = ", ".join(f"rank {members.index(seat)} ({entries[seat].name})" for seat in stop.without)
         why = f"lost {lost}: {stop.why}" if lost else stop.why
         return _OVER[stop.end](f"{why}. Come in again by group.rejoin(), or by duetlink.group(code)")
 
     def _note_missing(self, before: Epoch, now: Epoch) -> None:
         """Record all members that are missing from the new epoch; Revoke has named only one of them."""
-        assert self.standing is not None
+        assert self.member_state is not None
         for seat in sorted(set(before.members) - set(now.members)):
-            leaves = seat in self.standing.leaving
+            leaves = seat in self.member_state.leaving
             self.departures.gone(seat, self.roster.entries[seat].name, before, leaves=leaves)
 
     def _lost_after_all(self, seat: int) -> None:
         """Regard a seat as lost that others reported to leave, since its own announcement did not come."""
         if self.running.losses.confirm(seat):
-            self.stir()
+            self.notify_change()
 
     def _fail(self, epoch: int, error: DuetError) -> None:
         if self.open_epoch is not None and self.open_epoch.number == epoch:
             self.open_epoch.fail(error)
 
     def _enter(self, epoch: Epoch, even: bool) -> None:
-        assert self.standing is not None
+        assert self.member_state is not None
         before = self.open_epoch
         met = before.members if before is not None else frozenset()
-        self.points.entered(has_newcomers=not set(epoch.members) <= met)
+        self.join_points.entered(has_newcomers=not set(epoch.members) <= met)
         self._were |= frozenset(epoch.members)
         for seat in filter(self.has_gone, self.peers):
             asyncio.get_running_loop().call_later(_CUT_S, self._cut, seat)
@@ -322,24 +322,24 @@ class GroupLife:
         if epoch.members[0] != self.host:
             self.host = epoch.members[0]
             for seat in self.peers.keys() - self._were:
-                self.links.drop(seat, "whoever let it in has gone: it comes again")
+                self.links.drop(seat, "the host that let it in has gone: join again at the new host")
             self.entrance.host_changed(epoch)
         self.entrance.refill()
-        links = [self.peers[seat].link if seat != self.standing.me else None for seat in epoch.members]
+        links = [self.peers[seat].link if seat != self.member_state.me else None for seat in epoch.members]
         names = [self.roster.entries[seat].name for seat in epoch.members]
 
         def violated(rank: int, error: RemoteProtocolError) -> None:
             self._expel(epoch.members[rank], error)
 
-        self.open_epoch = OpenEpoch(epoch, epoch.members.index(self.standing.me), links, names, violated)
+        self.open_epoch = OpenEpoch(epoch, epoch.members.index(self.member_state.me), links, names, violated)
         self.answer_leavers()
 
     # -- operations ------------------------------------------------------------------------------------------
 
     def roll(self) -> tuple[int, tuple[bytes, ...]]:
         """Return the number of this epoch and its members' keys by rank. Call it while an operation runs."""
-        assert self.standing is not None
-        epoch = self.standing.epoch
+        assert self.member_state is not None
+        epoch = self.member_state.epoch
         return epoch.number, tuple(self.roster.entries[seat].key for seat in epoch.members)
 
     def admit(self, seats: tuple[int, ...]) -> None:
@@ -367,7 +367,7 @@ class GroupLife:
             if not self.is_closing:
                 for seat in self.peers:
                     self.links.end(seat, str(error))
-            self.stir()
+            self.notify_change()
 
     def answer_leavers(self) -> None:
         if self.open_epoch is not None:
@@ -375,17 +375,17 @@ class GroupLife:
 
     # -- background tasks and changes ------------------------------------------------------------------------
 
-    def stir(self) -> None:
+    def notify_change(self) -> None:
         """Wake every `wait_change`, and inform the watchers of the group."""
-        stirred, self._stirred = self._stirred, asyncio.Event()
-        stirred.set()
+        change, self._change = self._change, asyncio.Event()
+        change.set()
         asyncio.get_running_loop().call_soon(self.sink.changed)
 
     async def wait_change(self, within_s: float | None = None) -> None:
         """Wait until a status message arrives, or the members, links or epoch change, or for `within_s`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                await self._stirred.wait()
+                await self._change.wait()
 
     def serve(self, work: Awaitable[None]) -> asyncio.Task[None]:
         """Run a task in the background. It has to end when the group has closed: `close` waits for it."""

@@ -18,7 +18,7 @@ class Losses:
     """The losses that one member has still to raise. Pure; used on the loop thread."""
 
     def __init__(self) -> None:
-        self._untold: PeerLost | None = None  # a loss that no operation has raised here yet
+        self._unraised: PeerLost | None = None  # a loss that no operation has raised here yet
         # the epoch and the error of the first departure or loss since an operation last raised one
         self._missed: tuple[int, PeerLost] | None = None
         self._uneven = 0  # the last epoch before which some had finished an operation and others had not
@@ -32,14 +32,14 @@ class Losses:
     @property
     def are_known(self) -> bool:
         """True if there is an error that an operation may have to raise."""
-        return self._untold is not None or self._missed is not None
+        return self._unraised is not None or self._missed is not None
 
     # -- what happens ----------------------------------------------------------------------------------------
 
     def lost(self, epoch: int, error: PeerLost) -> None:
         """Note that a member of that epoch is lost; the next operation raises `error`."""
         self._miss(epoch, error)
-        self._untold = error
+        self._unraised = error
 
     def left(self, epoch: int, error: PeerLost) -> None:
         """Note that a member of that epoch leaves; `error` is raised only if it interrupts some members."""
@@ -61,7 +61,7 @@ class Losses:
         """
         loss = self._doubted.pop(seat, None)
         if loss is not None:
-            self._untold = loss
+            self._unraised = loss
         return loss is not None
 
     def began(self, epoch: int, *, even: bool) -> None:
@@ -69,9 +69,9 @@ class Losses:
         if not even:
             self._uneven = epoch
 
-    def told(self) -> None:
+    def raised(self) -> None:
         """Note that an operation has raised an error here, which covers every loss so far."""
-        self._untold = self._missed = None
+        self._unraised = self._missed = None
 
     # -- what an operation raises ----------------------------------------------------------------------------
 
@@ -82,18 +82,18 @@ class Losses:
             return False
         return True
 
-    def untold(self, on_loss: str) -> PeerLost | None:
+    def take_unraised(self, on_loss: str) -> PeerLost | None:
         """Return, once, the loss that the next operation raises as soon as it is called.
 
         None if there is none, or `on_loss` is not "raise".
         """
-        untold, self._untold = self._untold, None
-        if untold is None or on_loss != "raise":
+        unraised, self._unraised = self._unraised, None
+        if unraised is None or on_loss != "raise":
             return None
         self._missed = None
-        return untold
+        return unraised
 
-    def uneven(self) -> PeerLost | None:
+    def take_uneven(self) -> PeerLost | None:
         """Return, once, the error that the next operation raises before it begins, or None.
 
         There is one if other members raise this error because they were interrupted in an operation that

@@ -46,7 +46,7 @@ class OpenEpoch:
         return self.collectives.completed if self.collectives.broken is None else MOST_ENDED
 
     @property
-    def is_spoilt(self) -> bool:
+    def needs_new_epoch(self) -> bool:
         """True if an operation failed and left messages in flight, although no member is lost."""
         broken = self.collectives.broken
         return broken is not None and not isinstance(broken, LinkClosed | GroupOver)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 class OperatingMember(Protocol):
     """The parts of a group that running operations use; `GroupLife` has them."""
 
-    standing: MemberState | None
+    member_state: MemberState | None
     why_closed: DuetError | None
     open_epoch: OpenEpoch | None
 
@@ -64,12 +64,12 @@ class Running:
         if not member.is_ready:
             await member.wait_ready()
         while True:
-            now = member.standing
+            now = member.member_state
             assert now is not None
             if member.why_closed is not None:
                 raise reraise(member.why_closed)
-            if losses.are_known and (untold := losses.untold(self.on_loss)) is not None:
-                raise untold
+            if losses.are_known and (unraised := losses.take_unraised(self.on_loss)) is not None:
+                raise unraised
             joined = self._count and not now.revoked
             epoch = member.open_epoch
             if (
@@ -80,7 +80,7 @@ class Running:
             ):
                 break
             await member.wait_change()
-        if losses.are_known and (uneven := losses.uneven()) is not None:
+        if losses.are_known and (uneven := losses.take_uneven()) is not None:
             raise uneven
         if not self._count:
             member.feed(Begun())
@@ -90,11 +90,11 @@ class Running:
     def ended(self, epoch: OpenEpoch, error: BaseException | None, *, counts: bool) -> None:
         """Note that an operation has ended here; it succeeded if `error` is None."""
         member = self._member
-        assert member.standing is not None
+        assert member.member_state is not None
         if isinstance(error, Exception):
-            self.losses.told()  # this error covers the loss: a member that was put out raises the reason
+            self.losses.raised()  # this error covers the loss: a member that was put out raises the reason
         self._count -= 1
-        if epoch.is_spoilt and member.standing.epoch.number == epoch.number:
+        if epoch.needs_new_epoch and member.member_state.epoch.number == epoch.number:
             member.feed(AbortEpoch())
         if not self._count:
             member.feed(Ended(int(counts and error is None)))
@@ -108,7 +108,7 @@ class Running:
         member = self._member
         if self.on_loss == "raise":
             return False
-        while member.standing is not None and member.standing.epoch.number == epoch.number:
+        while member.member_state is not None and member.member_state.epoch.number == epoch.number:
             if member.why_closed is not None:
                 raise reraise(member.why_closed)
             await member.wait_change()

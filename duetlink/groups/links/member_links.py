@@ -29,18 +29,18 @@ class LinkedGroup(Protocol):
     """The parts of a group that its links use; `GroupLife` has them."""
 
     roster: Roster
-    standing: MemberState | None
+    member_state: MemberState | None
     patience_s: float
     host: int  # the seat that lets newcomers in
 
     @property
     def is_host(self) -> bool: ...
-    def hear(self, seat: int, message: pb.GroupMessage, /) -> None: ...
+    def receive(self, seat: int, message: pb.GroupMessage, /) -> None: ...
     def gone(self, seat: int, error: LinkClosed, /) -> None: ...
     def is_member(self, seat: int, /) -> bool: ...
-    def reach(self, event: Missed | Found | Waited, /) -> None: ...
+    def note_reachability(self, event: Missed | Found | Waited, /) -> None: ...
     def serve(self, work: Awaitable[None], /) -> asyncio.Task[None]: ...
-    def stir(self) -> None: ...
+    def notify_change(self) -> None: ...
 
 
 class MemberLinks:
@@ -72,7 +72,7 @@ class MemberLinks:
             return lambda value: act(value) if self.peers.get(seat) is peer else None
 
         def heard(notice: wire_pb.GroupNotice) -> None:
-            self._group.hear(seat, messages.parse(notice.content))
+            self._group.receive(seat, messages.parse(notice.content))
 
         def closed(error: LinkClosed) -> None:
             self._group.gone(seat, error)
@@ -86,12 +86,12 @@ class MemberLinks:
                 functools.partial(if_kept(self._was_stopped), seat),
             )
         )
-        link.sink.watch(self._group.stir)
+        link.sink.watch(self._group.notify_change)
         for serve in self._servers:
             serve(seat, link)
         if start:
             link.start()
-        self._group.stir()
+        self._group.notify_change()
 
     def serve(self, serve: Callable[[int, Link], None]) -> None:
         """Call `serve` with the seat and link of every member: the present ones now, later ones when they
@@ -110,8 +110,8 @@ class MemberLinks:
         peer.making = self._group.serve(self._meet(seat))
 
     async def _meet(self, seat: int) -> None:
-        assert self._group.standing is not None
-        key = self._group.roster.pair_key(self._private, self._group.standing.me, seat)
+        assert self._group.member_state is not None
+        key = self._group.roster.pair_key(self._private, self._group.member_state.me, seat)
         link = await self._wiring.meet(key, self.url)
         self.peers[seat].making = None
         self.adopt(seat, link)
@@ -131,14 +131,14 @@ class MemberLinks:
             patience_s = self._group.patience_s
             peer.loss = PeerLost(f"{why}, and it did not come back within {patience_s:g} s (patience_s)")
             peer.losing = self._group.serve(self._wait_for(seat, peer.loss))
-            self._group.reach(Missed(seat))
-        self._group.stir()
+            self._group.note_reachability(Missed(seat))
+        self._group.notify_change()
 
     async def _wait_for(self, seat: int, loss: PeerLost) -> None:
         """Wait for `patience_s`, and once more if another member still hears this seat; then it is lost."""
         await self._be_patient()
         if self._group.is_member(seat):
-            self._group.reach(Waited(seat))
+            self._group.note_reachability(Waited(seat))
             await self._be_patient()
         self.peers[seat].losing = None
         self._group.gone(seat, loss)
@@ -150,30 +150,30 @@ class MemberLinks:
 
     def _found(self, seat: int) -> None:
         self._absence = ""
-        self.back(seat)
-        self._group.reach(Found(seat))
+        self.stop_counting(seat)
+        self._group.note_reachability(Found(seat))
 
     def _was_stopped(self, seat: int) -> None:
-        if self._group.standing is not None:
-            self._group.reach(Missed(self._group.standing.me))
+        if self._group.member_state is not None:
+            self._group.note_reachability(Missed(self._group.member_state.me))
 
-    def back(self, seat: int) -> None:
+    def stop_counting(self, seat: int) -> None:
         """Stop counting the silence of this seat: it is heard again, or its link is closed."""
         if (losing := self.peers[seat].losing) is not None:
             losing.cancel()
             self.peers[seat].losing = None
-        self._group.stir()
+        self._group.notify_change()
 
     def drop(self, seat: int, why: str) -> None:
         """Close the link to this seat, stop making one, and forget the peer."""
         peer = self.peers[seat]
         if peer.making is not None:
             peer.making.cancel()
-        self.back(seat)
+        self.stop_counting(seat)
         self.end(seat, why)
         self.peers.pop(seat, None)
 
-    def begin_anew(self, why: str) -> None:
+    def reset(self, why: str) -> None:
         """Drop all links and make a new key, so that this member can join again as another one."""
         for seat in list(self.peers):
             self.drop(seat, why)
@@ -210,17 +210,17 @@ class MemberLinks:
 
     def newcomers(self) -> tuple[int, ...]:
         """Return the seats that have links to all members and wait for an epoch. Known at the host only."""
-        assert self._group.standing is not None
-        members = self._group.standing.epoch.members
+        assert self._group.member_state is not None
+        members = self._group.member_state.epoch.members
         return tuple(
             seat
             for seat, peer in sorted(self.peers.items())
             if peer.is_linked and peer.link is not None and seat not in members
         )
 
-    def say_linked(self) -> None:
+    def report_linked(self) -> None:
         """Report to the host that this member has links to all, if every earlier member has greeted it."""
-        now = self._group.standing
+        now = self._group.member_state
         assert now is not None
         if self.has_greeted_all(now.me):
             self.send(self._group.host, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
@@ -233,24 +233,24 @@ class MemberLinks:
             if peer.making is not None:
                 peer.making.cancel()
                 del self.peers[seat]
-                self.say_linked()
+                self.report_linked()
             elif peer.link is not None and not (peer.is_greeted or now.is_member):
                 self.end(seat, "the host of the group has lost it")
-                self.say_linked()
+                self.report_linked()
 
     # -- status messages, beside operations ------------------------------------------------------------------
 
-    def say(self, topic: str, content: bytes) -> None:
+    def send_status_to_all(self, topic: str, content: bytes) -> None:
         """Send a status message to all present members. A member that comes later does not get it."""
         assert len(topic) <= MOST_TOPIC_CHARACTERS
         assert len(content) <= MOST_WORD_BYTES
         self.send_all(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
-    def say_to(self, seat: int, topic: str, content: bytes) -> None:
+    def send_status(self, seat: int, topic: str, content: bytes) -> None:
         """Send a status message to one member."""
         self.send(seat, pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
-    def heard(self, seat: int, topic: str) -> bytes:
+    def latest_status(self, seat: int, topic: str) -> bytes:
         """Return the latest status message of that seat on the topic; empty if there is none."""
         peer = self.peers.get(seat)
-        return b"" if peer is None else peer.words.get(topic, b"")
+        return b"" if peer is None else peer.statuses.get(topic, b"")

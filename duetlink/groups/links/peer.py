@@ -25,9 +25,9 @@ class Peer:
     losing: asyncio.Task[None] | None = None  # counts the time since its link fell silent
     loss: PeerLost | None = None  # the error if it stays silent
     is_linked: bool = False  # it has links to all earlier members; known at the host only
-    words: dict[str, bytes] = field(default_factory=dict)  # its latest status message on each topic
+    statuses: dict[str, bytes] = field(default_factory=dict)  # its latest status message on each topic
 
-    def keep_word(self, topic: str, content: bytes) -> None:
+    def keep_status(self, topic: str, content: bytes) -> None:
         """Keep a status message in place of the last one on its topic.
 
         Raises LimitExceeded for more than 256 bytes, a topic of more than 32 characters, or a ninth topic.
@@ -37,6 +37,6 @@ class Peer:
                 f"member {self.seat} sent a status message of {len(content)} bytes on a topic of "
                 f"{len(topic)} characters; at most {MOST_WORD_BYTES} and {MOST_TOPIC_CHARACTERS} are allowed"
             )
-        if topic not in self.words and len(self.words) >= MOST_TOPICS:
+        if topic not in self.statuses and len(self.statuses) >= MOST_TOPICS:
             raise LimitExceeded(f"member {self.seat} sent status messages on more than {MOST_TOPICS} topics")
-        self.words[topic] = content
+        self.statuses[topic] = content

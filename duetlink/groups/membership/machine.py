@@ -65,21 +65,21 @@ from duetlink.groups.membership.messages import (
 )
 
 
-def step(standing: MemberState, event: events.Event) -> tuple[MemberState, list[events.Action]]:
+def step(state: MemberState, event: events.Event) -> tuple[MemberState, list[events.Action]]:
     """Apply one event; returns the next state, and the actions to perform in this order.
 
     Raises RemoteProtocolError for a message that breaks the protocol; the state is then unchanged.
     """
-    turn = _Turn(standing)
-    turn.take(event)
-    return turn.now, turn.actions
+    under_way = _Step(state)
+    under_way.take(event)
+    return under_way.now, under_way.actions
 
 
-class _Turn:
+class _Step:
     """One step under way: the state so far, and the actions so far."""
 
-    def __init__(self, standing: MemberState) -> None:
-        self.now = standing
+    def __init__(self, state: MemberState) -> None:
+        self.now = state
         self.actions: list[events.Action] = []
 
     def take(self, event: events.Event) -> None:
@@ -91,47 +91,47 @@ class _Turn:
                 self._set(busy=True)
             case events.Ended(finished):
                 self._set(busy=False, finished=self.now.finished + finished)
-                if self.now.owed is not None and not self.now.stopped:
-                    self._promise(self.now.owed)
+                if self.now.owed_promise is not None and not self.now.stopped:
+                    self._promise(self.now.owed_promise)
             case events.Gone(seat):
-                self._separate(self.now.me, seat, lost=seat)
+                self._note_broken_link(self.now.me, seat, lost=seat)
             case events.Missed(seat):
-                self._miss(self.now.me, seat)
+                self._note_missing(self.now.me, seat)
             case events.Found(seat):
-                self._set(waited=self.now.waited - {seat})
-                self._find(self.now.me, seat)
+                self._set(waited_for=self.now.waited_for - {seat})
+                self._note_found(self.now.me, seat)
             case events.Waited(seat):
-                self._set(waited=self.now.waited | {seat})
+                self._set(waited_for=self.now.waited_for | {seat})
                 self._give_up()
             case events.AbortEpoch():
-                self._spoil()
+                self._abort_epoch()
             case events.Leave():
-                self._expect(self.now.me, Leaving(self.now.epoch.number))
-                self._part(self.now.me)
+                self._relay_leaving(self.now.me, Leaving(self.now.epoch.number))
+                self._note_leaving(self.now.me)
             case events.Admit(seats):
-                self._set(admitting=self.now.admitting | frozenset(seats), due=True)
-                self._consider()
+                self._set(admitting=self.now.admitting | frozenset(seats), change_due=True)
+                self._stop_or_propose()
             case events.MessageReceived(sender, message):
-                self._hear(sender, message)
+                self._receive(sender, message)
 
     def _set(self, **changes: object) -> None:
         self.now = replace(self.now, **changes)  # type: ignore[arg-type]
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def _hear(self, sender: int, message: Message) -> None:
+    def _receive(self, sender: int, message: Message) -> None:
         now = self.now
         match message:
             case Lost(one=one, other=other):  # a fact about two seats, valid in every epoch
-                self._separate(one, other, lost=one if other in (now.me, sender) else other)
+                self._note_broken_link(one, other, lost=one if other in (now.me, sender) else other)
                 return
             case Leaving(seat=None):
-                self._expect(sender, Leaving(now.epoch.number, sender))
-                self._part(sender)
+                self._relay_leaving(sender, Leaving(now.epoch.number, sender))
+                self._note_leaving(sender)
                 return
             case Leaving(seat=int(seat)):
                 if seat != now.me:
-                    self._expect(seat, Leaving(now.epoch.number, seat))
+                    self._relay_leaving(seat, Leaving(now.epoch.number, seat))
                 return
             case Commit(epoch=number, proposal=proposal):
                 members = proposal.members
@@ -148,11 +148,11 @@ class _Turn:
         match message:
             case Missing(by=by, seat=seat, back=back):
                 if by == sender and back:
-                    self._find(by, seat)
+                    self._note_found(by, seat)
                 elif by != now.me and {by, seat} <= set(now.epoch.members):
-                    self._miss(by, seat, is_now=by == sender)
+                    self._note_missing(by, seat, is_now=by == sender)
             case Prepare(ballot=ballot, without=without):
-                self._own(sender, ballot)
+                self._check_ballot(sender, ballot)
                 if ballot < now.promised:
                     self.actions.append(
                         events.SendToMember(sender, Refused(now.epoch.number, ballot, now.promised))
@@ -163,54 +163,54 @@ class _Turn:
                     self._revoke_for(without)
                 self._promise(ballot)
             case EpochAborted():
-                self._spoil()
+                self._abort_epoch()
             case Promise():
                 self._promised(sender, message)
             case Refused(ballot=ballot, promised=promised):
                 if now.round is not None and now.round.ballot == ballot:
                     self._set(round=None)
-                    self._consider(after=promised)
+                    self._stop_or_propose(after=promised)
             case Accept(ballot=ballot, proposal=proposal):
-                self._own(sender, ballot)
+                self._check_ballot(sender, ballot)
                 if ballot < now.promised:
                     self.actions.append(
                         events.SendToMember(sender, Refused(now.epoch.number, ballot, now.promised))
                     )
                     return
                 self._set(promised=ballot, accepted=(ballot, proposal))
-                self._say(sender, Accepted(now.epoch.number, ballot))
+                self._send(sender, Accepted(now.epoch.number, ballot))
             case Accepted(ballot=ballot):
                 self._accepted(sender, ballot)
 
-    def _own(self, sender: int, ballot: Ballot) -> None:
+    def _check_ballot(self, sender: int, ballot: Ballot) -> None:
         if ballot[1] != sender or ballot[0] < 1:
             raise RemoteProtocolError(f"member {sender} proposed under the ballot of member {ballot[1]}")
 
-    def _say(self, to: int, message: Message) -> None:
+    def _send(self, to: int, message: Message) -> None:
         """Send to another member; a message to this member itself is processed at once."""
         if to == self.now.me:
-            self._hear(to, message)
+            self._receive(to, message)
         else:
             self.actions.append(events.SendToMember(to, message))
 
     # -- members that are lost, silent or leaving ------------------------------------------------------------
 
-    def _separate(self, one: int, other: int, lost: int) -> None:
+    def _note_broken_link(self, one: int, other: int, lost: int) -> None:
         pair = frozenset((one, other))
         if pair in self.now.broken:
             return
         self._set(
             broken=self.now.broken | {pair},
             accused=self.now.accused | {lost},
-            waited=self.now.waited - (pair if self.now.me in pair else frozenset()),
+            waited_for=self.now.waited_for - (pair if self.now.me in pair else frozenset()),
         )
         self.actions.append(events.Tell(Lost(self.now.epoch.number, one, other)))
         if pair <= set(self.now.epoch.members):
             self._revoke(max(pair, key=lambda seat: (times_missed(self.now, seat), seat == lost)))
         self._give_up()
-        self._consider()
+        self._stop_or_propose()
 
-    def _miss(self, by: int, seat: int, *, is_now: bool = True) -> None:
+    def _note_missing(self, by: int, seat: int, *, is_now: bool = True) -> None:
         now = self.now
         if is_now and by != seat:
             self._set(missing=now.missing | {(by, seat)})
@@ -221,9 +221,9 @@ class _Turn:
             if is_new:
                 self.actions.append(events.Tell(Missing(now.epoch.number, by, seat)))
             self._give_up()
-            self._consider()
+            self._stop_or_propose()
 
-    def _find(self, by: int, seat: int) -> None:
+    def _note_found(self, by: int, seat: int) -> None:
         if (by, seat) in self.now.missing:
             self._set(missing=self.now.missing - {(by, seat)})
             if by == self.now.me:
@@ -231,41 +231,41 @@ class _Turn:
 
     def _give_up(self) -> None:
         """Give up each seat that was waited for, unless a member that this one can hear still hears it."""
-        for seat in sorted(self.now.waited):
+        for seat in sorted(self.now.waited_for):
             now = self.now
             members = now.epoch.members
             heard = {other for other in members if self.now.hears(now.me, other)} - {now.me, seat}
             if now.is_member and seat in members and any(self.now.hears(other, seat) for other in heard):
                 continue
-            self._set(waited=now.waited - {seat})
+            self._set(waited_for=now.waited_for - {seat})
             self.actions.append(events.GiveUp(seat))
-            self._separate(now.me, seat, lost=seat)
+            self._note_broken_link(now.me, seat, lost=seat)
 
-    def _expect(self, seat: int, word: Leaving) -> None:
+    def _relay_leaving(self, seat: int, word: Leaving) -> None:
         """Relay the departure, before any message that depends on it."""
-        if seat not in self.now.expected:
-            self._set(expected=self.now.expected | {seat})
+        if seat not in self.now.announced:
+            self._set(announced=self.now.announced | {seat})
             self.actions.append(events.Tell(word))
 
-    def _part(self, seat: int) -> None:
+    def _note_leaving(self, seat: int) -> None:
         if seat in self.now.leaving:
             return
         self._set(leaving=self.now.leaving | {seat})
         if seat in self.now.epoch.members:
             self._revoke(seat)
-        self._consider()
+        self._stop_or_propose()
 
-    def _spoil(self) -> None:
-        if self.now.is_member and not self.now.due:
-            self._set(due=True)
+    def _abort_epoch(self) -> None:
+        if self.now.is_member and not self.now.change_due:
+            self._set(change_due=True)
             self.actions.append(events.Tell(EpochAborted(self.now.epoch.number)))
             self._revoke(None)
-            self._consider()
+            self._stop_or_propose()
 
     def _revoke(self, seat: int | None) -> None:
         if not self.now.revoked and self.now.is_member:
             self._set(revoked=True)
-            self.actions.append(events.Revoke(self.now.epoch, seat, seat in self.now.expected))
+            self.actions.append(events.Revoke(self.now.epoch, seat, seat in self.now.announced))
 
     def _revoke_for(self, missing: Iterable[int]) -> None:
         """Revoke the epoch on account of one of these seats.
@@ -273,11 +273,13 @@ class _Turn:
         It is preferably one that announced that it leaves, then one that was reported as lost, and this
         member itself last: a seat that is only cut off from the lost one is not the cause.
         """
-        expected, accused = self.now.expected, self.now.accused
-        seat = min(missing, key=lambda seat: (seat == self.now.me, seat not in expected, seat not in accused))
+        announced, accused = self.now.announced, self.now.accused
+        seat = min(
+            missing, key=lambda seat: (seat == self.now.me, seat not in announced, seat not in accused)
+        )
         self._revoke(seat)
 
-    def _consider(self, after: Ballot = (0, 0)) -> None:
+    def _stop_or_propose(self, after: Ballot = (0, 0)) -> None:
         """Stop if the group cannot go on here; propose the next epoch if that is this member's turn."""
         now = self.now
         if now.stopped:
@@ -315,7 +317,7 @@ class _Turn:
         if staying[0] != now.me:
             self._set(round=None)
             return
-        if wanted == members and not now.promised[0] and not now.due:
+        if wanted == members and not now.promised[0] and not now.change_due:
             return
         if now.round is not None and now.round.members == wanted and now.round.alive == set(there):
             return
@@ -324,7 +326,7 @@ class _Turn:
         without = tuple(seat for seat in members if seat not in staying)
         for seat in there:
             if self._is_mine(ballot):
-                self._say(seat, Prepare(now.epoch.number, ballot, without))
+                self._send(seat, Prepare(now.epoch.number, ballot, without))
 
     def _is_mine(self, ballot: Ballot) -> bool:
         """Return True while this is the ballot that this member proposes."""
@@ -334,10 +336,10 @@ class _Turn:
 
     def _promise(self, ballot: Ballot) -> None:
         if self.now.busy:
-            self._set(owed=ballot)
+            self._set(owed_promise=ballot)
             return
-        self._set(owed=None)
-        self._say(ballot[1], Promise(self.now.epoch.number, ballot, self.now.finished, self.now.accepted))
+        self._set(owed_promise=None)
+        self._send(ballot[1], Promise(self.now.epoch.number, ballot, self.now.finished, self.now.accepted))
 
     def _promised(self, sender: int, promise: Promise) -> None:
         mine, ballot = self.now.round, promise.ballot
@@ -354,7 +356,7 @@ class _Turn:
         self._set(round=replace(self.now.round, chosen=chosen))
         for seat in sorted(mine.alive):
             if self._is_mine(ballot):
-                self._say(seat, Accept(self.now.epoch.number, ballot, chosen))
+                self._send(seat, Accept(self.now.epoch.number, ballot, chosen))
 
     def _accepted(self, sender: int, ballot: Ballot) -> None:
         mine = self.now.round
@@ -379,10 +381,10 @@ class _Turn:
             promised=(0, 0),
             accepted=None,
             finished=0,
-            owed=None,
+            owed_promise=None,
             round=None,
             admitting=before.admitting - set(epoch.members),
-            due=False,
+            change_due=False,
             missing=frozenset(pair for pair in before.missing if pair[0] == before.me),
             missed=frozenset(),
         )
@@ -396,7 +398,7 @@ class _Turn:
             if gone:
                 self._revoke_for([*(self.now.accused & set(epoch.members)), *gone])
             for _, seat in sorted(self.now.missing):
-                self._miss(self.now.me, seat)
+                self._note_missing(self.now.me, seat)
         elif before.is_member:
             if before.me in before.leaving:
                 self._stop("this side closed the group", "left")
@@ -409,10 +411,10 @@ class _Turn:
                 "not admitted",
             )
             return
-        self._consider()
+        self._stop_or_propose()
 
     def _stop(self, why: str, end: events.End, without: tuple[int, ...] = ()) -> None:
         if self.now.is_member:
             self._revoke(self.now.me)
-        self._set(stopped=why, round=None, owed=None)
+        self._set(stopped=why, round=None, owed_promise=None)
         self.actions.append(events.Stop(why, end, without))

@@ -54,15 +54,15 @@ class MemberState:
     accused: frozenset[int] = frozenset()  # in each such pair, the member that the other one reported as lost
     missing: frozenset[tuple[int, int]] = frozenset()  # (a, b): a misses b now
     missed: frozenset[tuple[int, int]] = frozenset()  # (a, b): a has missed b in this epoch
-    waited: frozenset[int] = frozenset()  # silent here for `patience_s`, but other members hear them
+    waited_for: frozenset[int] = frozenset()  # silent here for `patience_s`, but other members hear them
     leaving: frozenset[int] = frozenset()  # members that have announced themselves that they leave
-    expected: frozenset[int] = frozenset()  # members that leave, by their own message or a relayed one
+    announced: frozenset[int] = frozenset()  # members that leave, by their own message or a relayed one
     admitting: frozenset[int] = frozenset()  # newcomers for the next epoch
-    due: bool = False  # a new epoch is needed even if its members are the same
+    change_due: bool = False  # a new epoch is needed even if its members are the same
     promised: Ballot = (0, 0)  # the latest ballot that this member has promised
     accepted: tuple[Ballot, Proposal] | None = None  # the latest proposal that it has accepted
     finished: int = 0  # operations of this epoch that succeeded here
-    owed: Ballot | None = None  # a promise to be sent when the running operation has ended
+    owed_promise: Ballot | None = None  # a promise to be sent when the running operation has ended
     round: AgreementRound | None = field(default=None)
 
     @property
@@ -84,23 +84,23 @@ class MemberState:
         return (one, other) not in self.missing and frozenset((one, other)) not in self.broken
 
 
-def alive(standing: MemberState, members: Iterable[int]) -> tuple[int, ...]:
+def alive(state: MemberState, members: Iterable[int]) -> tuple[int, ...]:
     """Return those of `members` that are left after dropping the one with most broken links, repeatedly.
 
     No two of the returned seats have a broken link between them. This is a greedy vertex cover; ties go
     against the member that was missed by more members, then against the higher seat.
     """
     left = set(members)
-    while pairs := [pair for pair in standing.broken if pair <= left]:
+    while pairs := [pair for pair in state.broken if pair <= left]:
         left.remove(
             max(
                 left,
-                key=lambda seat: (sum(seat in pair for pair in pairs), times_missed(standing, seat), seat),
+                key=lambda seat: (sum(seat in pair for pair in pairs), times_missed(state, seat), seat),
             )
         )
     return tuple(sorted(left))
 
 
-def times_missed(standing: MemberState, seat: int) -> int:
+def times_missed(state: MemberState, seat: int) -> int:
     """Count the members that have missed `seat` in this epoch, itself included."""
-    return sum(missed == seat for _, missed in standing.missed)
+    return sum(missed == seat for _, missed in state.missed)

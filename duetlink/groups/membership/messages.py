@@ -208,7 +208,7 @@ def from_wire(wire: pb.Agreement) -> Message:
             return Accepted(epoch, ballot)
         case "commit":
             return Commit(epoch, _proposal(wire.commit))
-    raise RemoteProtocolError("a member sent an epoch message of a kind that is unknown here")
+    raise RemoteProtocolError("a member sent an epoch message of a kind unknown here")
 
 
 def parse(data: bytes) -> pb.GroupMessage:

@@ -48,7 +48,7 @@ CLOSING_S = 5.0
 class _FarOut:
     """A block with sums that are far beyond their range."""
 
-    lane: int  # number of the array
+    number: int  # of the array
     owner: int
     sums: Residues  # all sums of the block
     places: NDArray[np.intp]  # positions of the sums far beyond the range, within the block
@@ -71,17 +71,17 @@ class AccountableRound(MaskedRound):
             RemoteProtocolError: a member's opening is malformed; the text names the member.
         """
         await super().mask(wire, arrays)
-        blinded = naming.blinds(self.party.size)
-        mask(blinded, *self._signed(self._pair_keys(wire, len(self.lanes))))
+        blinded = naming.blinds(self.participants.size)
+        mask(blinded, *self._signed(self._pair_keys(wire, len(self.arrays))))
         public_key = self.signer.public_key().public_bytes_raw()
         mine = MaskStatement(public_key, digest("coin", self.coin), blinded).to_wire()
-        told = await wire.tell_each("openings", [mine] * self.party.size)
-        self.openings = [MaskStatement.from_wire(data, wire.name(rank)) for rank, data in enumerate(told)]
+        received = await wire.send_each("openings", [mine] * self.participants.size)
+        self.openings = [MaskStatement.from_wire(data, wire.name(rank)) for rank, data in enumerate(received)]
 
-    def _told_alike(self) -> list[bytes]:
+    def _public_digests(self) -> list[bytes]:
         return [
             digest("opening", one + other.to_wire())
-            for one, other in zip(super()._told_alike(), self.openings, strict=True)
+            for one, other in zip(super()._public_digests(), self.openings, strict=True)
         ]
 
     async def open(self, wire: RoundOperations) -> list[Residues]:
@@ -94,35 +94,37 @@ class AccountableRound(MaskedRound):
                 names the member, or two members of which at least one did.
         """
         seeds = await self._reveal(wire)
-        sums = [await self._tell_sums(wire, seeds, number) for number in range(len(self.lanes))]
+        sums = [await self._exchange_sums(wire, seeds, number) for number in range(len(self.arrays))]
         statements = Statements(self.held.round, self.signer, [each.public_key for each in self.openings])
         await self._agree(wire, statements, sums)
         found = await off_loop(_size_bytes(sums), _first_far_out, sums)
         if found is not None:
             await self._name(wire, statements, seeds, found)
-        return [np.concatenate(told) for told in sums]
+        return [np.concatenate(received) for received in sums]
 
-    async def _tell_sums(self, wire: RoundOperations, seeds: Sequence[bytes], number: int) -> list[Residues]:
+    async def _exchange_sums(
+        self, wire: RoundOperations, seeds: Sequence[bytes], number: int
+    ) -> list[Residues]:
         """Exchange the sums of one array: each owner sends those of its block. Returns them by owner."""
-        lane, size = self.lanes[number], self.party.size
-        mine = await self._unmasked(seeds, number, self.rank, lane.total)
-        sizes = self._block_sizes(lane)
+        array, size = self.arrays[number], self.participants.size
+        mine = await self._unmasked(seeds, number, self.rank, array.total)
+        sizes = self._block_sizes(array)
         return await wire.exchange(f"sums {number}", np.tile(mine, size), [len(mine)] * size, sizes)
 
     async def _agree(
         self, wire: RoundOperations, statements: Statements, sums: Sequence[Sequence[Residues]]
     ) -> None:
         """Raise SecureSumFailed if an owner has sent two members different sums."""
-        blocks = [[told[owner] for told in sums] for owner in range(self.party.size)]
+        blocks = [[received[owner] for received in sums] for owner in range(self.participants.size)]
         mine: list[bytes] = await off_loop(_size_bytes(sums), _digests, blocks)
-        heard = await statements.declare(wire, "digests of sums", b"".join(mine))
-        if heard.liars:
-            await self._raise_liars(wire, heard.liars)
+        declared = await statements.declare(wire, "digests of sums", b"".join(mine))
+        if declared.liars:
+            await self._raise_liars(wire, declared.liars)
         width = len(mine[0])
-        for owner, told in enumerate(heard.statements):
+        for owner, received in enumerate(declared.statements):
             at_owner = slice(owner * width, (owner + 1) * width)
-            for rank, theirs in enumerate(heard.statements):
-                if theirs[at_owner] != told[at_owner]:
+            for rank, theirs in enumerate(declared.statements):
+                if theirs[at_owner] != received[at_owner]:
                     why = "they state different sums that one has sent to the other"
                     await self._raise_pair(wire, (min(owner, rank), max(owner, rank)), why)
 
@@ -134,13 +136,13 @@ class AccountableRound(MaskedRound):
         found: _FarOut,
     ) -> None:
         """Raise SecureSumFailed naming the member that gave garbage to that block. Called once a round."""
-        coins = await wire.tell_each("coins", [self.coin] * self.party.size)
+        coins = await wire.send_each("coins", [self.coin] * self.participants.size)
         for rank, coin in enumerate(coins):
             if digest("coin", coin) != self.openings[rank].coin_digest:
                 raise RemoteProtocolError(f"{wire.name(rank)} sent coins that it was not committed to")
         trials = Trials.of(digest("coins", self.held.round + b"".join(coins)), found.places)
-        first, _ = self.lanes[found.lane].blocks.bounds(found.owner)
-        keys = [self_key(seed, rank, self.held.round, found.lane) for rank, seed in enumerate(seeds)]
+        first, _ = self.arrays[found.number].blocks.bounds(found.owner)
+        keys = [self_key(seed, rank, self.held.round, found.number) for rank, seed in enumerate(seeds)]
         facts = TrialFacts(
             found.owner,
             trials.factors,
@@ -149,12 +151,12 @@ class AccountableRound(MaskedRound):
             np.stack([each.blinded for each in self.openings]),
         )
         mine = self._evidence(wire, found, trials)
-        heard = await statements.declare(wire, "evidence", mine.to_wire())
-        if heard.liars:
-            await self._raise_liars(wire, heard.liars)
+        declared = await statements.declare(wire, "evidence", mine.to_wire())
+        if declared.liars:
+            await self._raise_liars(wire, declared.liars)
         evidence = [
-            Evidence.from_wire(data, self.party.size, wire.name(rank))
-            for rank, data in enumerate(heard.statements)
+            Evidence.from_wire(data, self.participants.size, wire.name(rank))
+            for rank, data in enumerate(declared.statements)
         ]
         verdict = facts.judge(evidence)
         if verdict is None:  # probability 2^-15.7 or less; then `Range.decode` raises SecureSumFailed
@@ -172,17 +174,17 @@ class AccountableRound(MaskedRound):
 
     def _evidence(self, wire: RoundOperations, found: _FarOut, trials: Trials) -> Evidence:
         """Return this member's statement about the trials."""
-        lane, within = self.lanes[found.lane], list(trials.places)
-        sent = np.zeros((self.party.size, naming.TRIALS), "<u8")
+        array, within = self.arrays[found.number], list(trials.places)
+        sent = np.zeros((self.participants.size, naming.TRIALS), "<u8")
         if self.rank == found.owner:
-            for rank, items in lane.received.items():
+            for rank, items in array.received.items():
                 sent[rank] = items[within]
         else:
-            sent[self.rank] = lane.masked_block(found.owner)[within]
-        first, _ = lane.blocks.bounds(found.owner)
+            sent[self.rank] = array.masked_block(found.owner)[within]
+        first, _ = array.blocks.bounds(found.owner)
         pairs = np.zeros_like(sent)
-        blinding = self._pair_keys(wire, len(self.lanes))
-        for other, key in self._pair_keys(wire, found.lane).items():
+        blinding = self._pair_keys(wire, len(self.arrays))
+        for other, key in self._pair_keys(wire, found.number).items():
             masks = at(key, [first + place for place in within])
             pairs[other] = trials.factors * masks + at(blinding[other], range(naming.TRIALS))
         return Evidence(sent, pairs)
@@ -206,19 +208,19 @@ class AccountableRound(MaskedRound):
         """
         with contextlib.suppress(DuetError, TimeoutError):
             async with asyncio.timeout(CLOSING_S):
-                await wire.tell_each("end", [b"\0"] * self.party.size)
+                await wire.send_each("end", [b"\0"] * self.participants.size)
         raise SecureSumFailed(text, ranks=ranks, names=wire.flat.engine.names.alone(ranks), is_pair=is_pair)
 
 
 def _size_bytes(sums: Sequence[Sequence[Residues]]) -> int:
-    return sum(part.nbytes for told in sums for part in told)
+    return sum(part.nbytes for received in sums for part in received)
 
 
 def _first_far_out(sums: Sequence[Sequence[Residues]]) -> _FarOut | None:
-    for lane, told in enumerate(sums):
-        for owner, part in enumerate(told):
+    for number, received in enumerate(sums):
+        for owner, part in enumerate(received):
             if len(places := naming.far_out(part)):
-                return _FarOut(lane, owner, part, places)
+                return _FarOut(number, owner, part, places)
     return None
 
 

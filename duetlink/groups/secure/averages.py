@@ -24,7 +24,7 @@ LEAST_WEIGHT = 2.0**-10  # a smaller weight would be rounded too coarsely to the
 async def average(
     secure: SecureSum,
     collectives: Collectives,
-    party: Participants,
+    participants: Participants,
     value: Any,
     weight: float | None,
     options: ReduceOptions,
@@ -54,8 +54,10 @@ async def average(
         one = 1.0 if limit is None else 2.0 ** math.floor(math.log2(limit))
         given = [parts.given, {name: flags * one for name, flags in parts.flags.items()}]
         whole = given if parts.flags else parts.given
-        told: Any = await secure.run(collectives, party, whole, replace(options, op="mean"), call=call)
-        numbers, flags = told if parts.flags else (told, {})
+        received: Any = await secure.run(
+            collectives, participants, whole, replace(options, op="mean"), call=call
+        )
+        numbers, flags = received if parts.flags else (received, {})
         found = parts.named(numbers) | averaging.same_flags(flags, one)
         return averaging.put_back(value, averaging.joined(state, found))
     weight = averaging.checked_weight(weight)
@@ -67,15 +69,15 @@ async def average(
     most = DEFAULT_LIMIT if limit is None else max(limit, 1.0) * MOST_WEIGHT
     scaled = {name: averaging.weighed(leaf, weight) for name, leaf in parts.numbers.items()}
     weighed_flags = {name: flags * weight for name, flags in parts.flags.items()}
-    told = await secure.run(
+    received = await secure.run(
         collectives,
-        party,
+        participants,
         [scaled, weighed_flags, np.float64(weight)],
         replace(options, op="sum", limit=most),
         refusal=_refusal(parts.given, limit) if limit is not None and weight > 0 and parts.numbers else None,
         call=call,
     )
-    summed, flags, total = told[0], told[1], averaging.checked_total(float(told[2]))
+    summed, flags, total = received[0], received[1], averaging.checked_total(float(received[2]))
     means = {name: leaf / total for name, leaf in summed.items()}
     found = means | averaging.same_flags(flags, total)
     return averaging.put_back(value, averaging.joined(state, found))

@@ -43,7 +43,7 @@ class Introduction:
     """One member's introduction to another one. All fields but `share` are the same for all receivers."""
 
     held: Held
-    party: bytes  # digest of the members, their epoch and the arguments of the call
+    terms_digest: bytes  # digest of the members, their epoch and the arguments of the call
     public_key: bytes  # X25519, made for this sum
     seed_digest: bytes  # commitment to the seed of the self-mask
     share_digests: tuple[bytes, ...]  # commitments to the shares of the seed, by rank of the holder
@@ -59,7 +59,7 @@ class Introduction:
         return digest("introduction", self.public_key + self.seed_digest + b"".join(self.share_digests))
 
     def to_wire(self) -> bytes:
-        fixed = struct.pack("<B", self.held.stage) + self.held.round + self.party
+        fixed = struct.pack("<B", self.held.stage) + self.held.round + self.terms_digest
         return fixed + self.public_key + self.seed_digest + b"".join(self.share_digests) + self.share
 
     @classmethod
@@ -73,14 +73,16 @@ class Introduction:
         if data[0] not in list(Stage):
             raise RemoteProtocolError(f"{of} reports a round at the unknown stage {data[0]}")
         fields = [data[at : at + DIGEST_BYTES] for at in range(1, len(data) - SECRET_BYTES, DIGEST_BYTES)]
-        held, party, public_key, seed_digest, *share_digests = fields
+        held, terms_digest, public_key, seed_digest, *share_digests = fields
         share = data[-SECRET_BYTES:]
-        return cls(Held(Stage(data[0]), held), party, public_key, seed_digest, tuple(share_digests), share)
+        return cls(
+            Held(Stage(data[0]), held), terms_digest, public_key, seed_digest, tuple(share_digests), share
+        )
 
 
-def round_digest(party: bytes, introductions: Sequence[Introduction]) -> bytes:
+def round_digest(terms_digest: bytes, introductions: Sequence[Introduction]) -> bytes:
     """Return the digest that identifies a round.
 
     It is equal at two members if they have received the same keys and commitments from everybody.
     """
-    return digest("round", party + b"".join(each.public_digest for each in introductions))
+    return digest("round", terms_digest + b"".join(each.public_digest for each in introductions))

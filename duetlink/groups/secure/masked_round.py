@@ -59,12 +59,12 @@ from duetlink.groups.secure.participants import Participants
 class NextStep(Enum):
     """The decision after all members have introduced themselves."""
 
-    AFRESH = "begin a round with the keys that were just exchanged"
+    RESTART = "begin a round with the keys that were just exchanged"
     FINISH = "finish the interrupted round that all members hold"
     STOP = "fail: a seed was revealed, and the round cannot be finished"
 
 
-def way_on(held: Sequence[Held], can_finish: bool) -> NextStep:
+def next_step(held: Sequence[Held], can_finish: bool) -> NextStep:
     """Decide how to go on, with the same result at all members, from the rounds that they hold.
 
     `can_finish` is the held round's own `MaskedRound.can_finish`.
@@ -72,7 +72,7 @@ def way_on(held: Sequence[Held], can_finish: bool) -> NextStep:
     same = len({each.round for each in held}) == 1 and all(each.stage is not Stage.NONE for each in held)
     if same and can_finish:
         return NextStep.FINISH
-    return NextStep.STOP if any(each.stage is Stage.REVEALED for each in held) else NextStep.AFRESH
+    return NextStep.STOP if any(each.stage is Stage.REVEALED for each in held) else NextStep.RESTART
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +86,16 @@ class RoundOperations:
     def name(self, rank: int) -> str:
         return self.flat.engine.names[rank]
 
-    def manner(self, step: str) -> CollectiveOptions:
+    def options(self, step: str) -> CollectiveOptions:
         return CollectiveOptions(f"{self.what}, {step}", "secure sum", self.call)
 
-    async def tell_each(self, step: str, pieces: Sequence[bytes]) -> list[bytes]:
+    async def send_each(self, step: str, pieces: Sequence[bytes]) -> list[bytes]:
         """Send `pieces[rank]` directly to each member; returns the pieces received. All have one size."""
         size = len(pieces[0])
         given = np.frombuffer(b"".join(pieces), np.uint8)
         out = np.empty(len(given), np.uint8)
         sizes = [size] * len(pieces)
-        await self.flat.all_to_all(given, sizes, out, sizes, UINT8, self.manner(step))
+        await self.flat.all_to_all(given, sizes, out, sizes, UINT8, self.options(step))
         return [out[at : at + size].tobytes() for at in range(0, len(out), size)]
 
     async def exchange(
@@ -104,13 +104,13 @@ class RoundOperations:
         """Send consecutive parts of `given` directly to each member; returns the parts received, by rank."""
         out = np.empty(sum(sizes), given.dtype)
         element = BY_NAME[given.dtype.name]
-        await self.flat.all_to_all(given, given_sizes, out, sizes, element, self.manner(step))
+        await self.flat.all_to_all(given, given_sizes, out, sizes, element, self.options(step))
         return [out[end - size : end] for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
 
     async def gather(self, mine: Residues, sizes: Sequence[int]) -> list[Residues]:
         """Return the items of all members, by rank."""
         out = np.empty(sum(sizes), mine.dtype)
-        await self.flat.all_gather(mine, out, BY_NAME[mine.dtype.name], sizes, self.manner("sums"))
+        await self.flat.all_gather(mine, out, BY_NAME[mine.dtype.name], sizes, self.options("sums"))
         return [out[end - size : end] for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
 
 
@@ -134,16 +134,16 @@ class MaskedRound:
 
     keeps_received: ClassVar[bool] = False  # needs as much memory as the value
 
-    party: Participants
+    participants: Participants
     rank: int
     terms: bytes  # the arguments that have to agree: shapes, range, noise, number of colluding members
     held: Held = field(default_factory=Held)
     introductions: list[Introduction] = field(default_factory=list)
-    lanes: list[MaskedArray] = field(default_factory=list)
+    arrays: list[MaskedArray] = field(default_factory=list)
     secrets: Secrets = field(init=False)
 
     def __post_init__(self) -> None:
-        self.secrets = Secrets(self.rank, self.party.size)
+        self.secrets = Secrets(self.rank, self.participants.size)
 
     # -- introduce -------------------------------------------------------------------------------------------
 
@@ -156,14 +156,14 @@ class MaskedRound:
             OperationMismatch: a member has another list of members, or other arguments.
             RemoteProtocolError: a member's introduction is malformed; the text names the member.
         """
-        size = self.party.size
-        party = digest("terms", self.party.digest + self.terms)
-        own = [self.secrets.introduction(to, held, party).to_wire() for to in range(size)]
-        told = await wire.tell_each("introductions", own)
+        size = self.participants.size
+        terms_digest = digest("terms", self.participants.digest + self.terms)
+        own = [self.secrets.introduction(to, held, terms_digest).to_wire() for to in range(size)]
+        received = await wire.send_each("introductions", own)
         found = []
-        for rank, data in enumerate(told):
+        for rank, data in enumerate(received):
             each = Introduction.from_wire(data, size, wire.name(rank))
-            if each.party != party:
+            if each.terms_digest != terms_digest:
                 raise OperationMismatch(
                     f"{wire.name(rank)} has another list of members, or another range, noise, number of "
                     "colluding members or accountable=, than this one: no sum is made. All members have to "
@@ -178,17 +178,17 @@ class MaskedRound:
     @property
     def digest(self) -> bytes:
         """The digest that identifies the round, from the introductions that this member received."""
-        return round_digest(digest("terms", self.party.digest + self.terms), self.introductions)
+        return round_digest(digest("terms", self.participants.digest + self.terms), self.introductions)
 
     # -- mask ------------------------------------------------------------------------------------------------
 
     async def mask(self, wire: RoundOperations, arrays: Sequence[Residues]) -> None:
         """Mask the arrays in place, and send each member the items of its block."""
         for number, array in enumerate(arrays):
-            self.lanes.append(await self._mask(wire, number, array))
+            self.arrays.append(await self._mask(wire, number, array))
 
     async def _mask(self, wire: RoundOperations, number: int, array: Residues) -> MaskedArray:
-        size, me = self.party.size, self.rank
+        size, me = self.participants.size, self.rank
         added, taken_off = self._signed(self._pair_keys(wire, number))
         added.append(self_key(self.secrets.seed, me, self.digest, number))
         await off_loop(array.nbytes, mask, array, added, taken_off)
@@ -214,8 +214,8 @@ class MaskedRound:
         """Derive the keys of the pair masks of array `number`, by the rank of the other member."""
         round_ = self.digest
         return {
-            other: self.secrets.pair_key(other, told.public_key, round_, number, wire.name(other))
-            for other, told in enumerate(self.introductions)
+            other: self.secrets.pair_key(other, received.public_key, round_, number, wire.name(other))
+            for other, received in enumerate(self.introductions)
             if other != self.rank
         }
 
@@ -233,10 +233,10 @@ class MaskedRound:
             OperationMismatch: a third member sent different keys to this member and to another one; the text
                 names both.
         """
-        mine = self._told_alike()
+        mine = self._public_digests()
         self.held = Held(Stage.COMMITTED, self.digest)
-        told = await wire.tell_each("commitments", [b"".join(mine)] * self.party.size)
-        for rank, data in enumerate(told):
+        received = await wire.send_each("commitments", [b"".join(mine)] * self.participants.size)
+        for rank, data in enumerate(received):
             theirs = [data[at : at + DIGEST_BYTES] for at in range(0, len(data), DIGEST_BYTES)]
             for other, (one, two) in enumerate(zip(mine, theirs, strict=True)):
                 if one != two:
@@ -245,7 +245,7 @@ class MaskedRound:
                         "one of the two breaks the protocol, and no sum is made"
                     )
 
-    def _told_alike(self) -> list[bytes]:
+    def _public_digests(self) -> list[bytes]:
         """Return digests of the data that each member had to send equally to all, by rank."""
         return [each.public_digest for each in self.introductions]
 
@@ -257,18 +257,18 @@ class MaskedRound:
         """
         seeds = await self._reveal(wire)
         found = []
-        for number, lane in enumerate(self.lanes):
-            mine = await self._unmasked(seeds, number, self.rank, lane.total)
-            found.append(np.concatenate(await wire.gather(mine, self._block_sizes(lane))))
+        for number, array in enumerate(self.arrays):
+            mine = await self._unmasked(seeds, number, self.rank, array.total)
+            found.append(np.concatenate(await wire.gather(mine, self._block_sizes(array))))
         return found
 
-    def _block_sizes(self, lane: MaskedArray) -> list[int]:
-        return [lane.blocks.size(rank) for rank in range(self.party.size)]
+    def _block_sizes(self, array: MaskedArray) -> list[int]:
+        return [array.blocks.size(rank) for rank in range(self.participants.size)]
 
     async def _reveal(self, wire: RoundOperations) -> list[bytes]:
         """Exchange the seeds of the self-masks; returns them by rank."""
         self.held = Held(Stage.REVEALED, self.held.round)
-        seeds = await wire.tell_each("self-masks", [self.secrets.seed] * self.party.size)
+        seeds = await wire.send_each("self-masks", [self.secrets.seed] * self.participants.size)
         for rank, seed in enumerate(seeds):
             self._check_seed(rank, seed, wire.name(rank))
         return seeds
@@ -281,47 +281,47 @@ class MaskedRound:
         """Return a block's sum without the self-masks. `total` is unchanged, since this may be repeated."""
         keys = [self_key(seed, rank, self.held.round, number) for rank, seed in enumerate(seeds)]
         opened = total.copy()
-        first, _ = self.lanes[number].blocks.bounds(block)
+        first, _ = self.arrays[number].blocks.bounds(block)
         await off_loop(opened.nbytes * len(keys), mask, opened, [], keys, first)
         return opened
 
     # -- after a loss ----------------------------------------------------------------------------------------
 
-    def can_finish(self, party: Participants) -> bool:
-        """Return True if at most one member of the round is missing from `party`.
+    def can_finish(self, participants: Participants) -> bool:
+        """Return True if at most one member of the round is missing from `participants`.
 
         If two are lost, items that only they had received are lost too.
         """
-        left = self.party.ranks_of(party)
-        return left is not None and len(left) >= self.party.size - 1
+        left = self.participants.ranks_of(participants)
+        return left is not None and len(left) >= self.participants.size - 1
 
-    async def finish(self, wire: RoundOperations, party: Participants) -> list[Residues]:
+    async def finish(self, wire: RoundOperations, participants: Participants) -> list[Residues]:
         """Return the sums over all members of this round, of which one may be lost.
 
-        All members that are left call it; `party` are the members of the current epoch.
+        All members that are left call it; `participants` are the members of the current epoch.
 
         Raises:
             RemoteProtocolError: a member sent a seed or a share that does not fit its commitment.
             SecureSumFailed: the shares that the lost member distributed do not give its seed.
         """
-        left = self.party.ranks_of(party)
+        left = self.participants.ranks_of(participants)
         assert left is not None
-        lost = next(iter(set(range(self.party.size)) - set(left)), None)
+        lost = next(iter(set(range(self.participants.size)) - set(left)), None)
         self.held = Held(Stage.REVEALED, self.held.round)
         mine = self.secrets.seed + (b"" if lost is None else self.introductions[lost].share)
-        seeds = self._seeds(wire, left, lost, await wire.tell_each("seeds and shares", [mine] * len(left)))
+        seeds = self._seeds(wire, left, lost, await wire.send_each("seeds and shares", [mine] * len(left)))
         return [
-            await self._finish_lane(wire, number, lane, left, lost, seeds)
-            for number, lane in enumerate(self.lanes)
+            await self._finish_array(wire, number, array, left, lost, seeds)
+            for number, array in enumerate(self.arrays)
         ]
 
     def _seeds(
-        self, wire: RoundOperations, left: Sequence[int], lost: int | None, told: Sequence[bytes]
+        self, wire: RoundOperations, left: Sequence[int], lost: int | None, received: Sequence[bytes]
     ) -> list[bytes]:
         """Check the seeds that were sent, and compute a lost member's seed from its shares."""
-        seeds = [b""] * self.party.size
+        seeds = [b""] * self.participants.size
         shares = []
-        for now, (rank, data) in enumerate(zip(left, told, strict=True)):
+        for now, (rank, data) in enumerate(zip(left, received, strict=True)):
             seeds[rank], share = data[:SECRET_BYTES], data[SECRET_BYTES:]
             self._check_seed(rank, seeds[rank], wire.name(now))
             if lost is None:
@@ -339,11 +339,11 @@ class MaskedRound:
             )
         return seeds
 
-    async def _finish_lane(
+    async def _finish_array(
         self,
         wire: RoundOperations,
         number: int,
-        lane: MaskedArray,
+        array: MaskedArray,
         left: Sequence[int],
         lost: int | None,
         seeds: Sequence[bytes],
@@ -353,19 +353,19 @@ class MaskedRound:
         A lost member's block is added up by its deputy, which has the lost member's own items of it.
         """
         if lost is None:
-            opened = await self._unmasked(seeds, number, self.rank, lane.total)
-            parts = await wire.gather(opened, [lane.blocks.size(rank) for rank in left])
+            opened = await self._unmasked(seeds, number, self.rank, array.total)
+            parts = await wire.gather(opened, [array.blocks.size(rank) for rank in left])
             by_block = dict(zip(left, parts, strict=True))
-            return np.concatenate([by_block[block] for block in range(self.party.size)])
-        blocks, deputy = lane.blocks, lane.blocks.deputy(lost)
-        piece, nothing = lane.masked_block(lost), lane.masked[:0]
+            return np.concatenate([by_block[block] for block in range(self.participants.size)])
+        blocks, deputy = array.blocks, array.blocks.deputy(lost)
+        piece, nothing = array.masked_block(lost), array.masked[:0]
         given = [piece if rank == deputy else nothing for rank in left]
         sizes = [len(piece) if self.rank == deputy else 0] * len(left)
         step = f"masked values {number} of the lost"
         got = await wire.exchange(step, np.concatenate(given), [len(each) for each in given], sizes)
-        opened = await self._unmasked(seeds, number, self.rank, lane.total)
+        opened = await self._unmasked(seeds, number, self.rank, array.total)
         if self.rank == deputy:
-            total = await off_loop(piece.nbytes, _sum, [lane.copies[lost], *got])
+            total = await off_loop(piece.nbytes, _sum, [array.copies[lost], *got])
             opened = np.concatenate([opened, await self._unmasked(seeds, number, lost, total)])
         parts = await wire.gather(
             opened, [blocks.size(rank) + blocks.size(lost) * (rank == deputy) for rank in left]
@@ -373,7 +373,7 @@ class MaskedRound:
         by_block = dict(zip(left, parts, strict=True))
         own = blocks.size(deputy)
         by_block[deputy], by_block[lost] = by_block[deputy][:own], by_block[deputy][own:]
-        return np.concatenate([by_block[block] for block in range(self.party.size)])
+        return np.concatenate([by_block[block] for block in range(self.participants.size)])
 
 
 def _sum(parts: Sequence[Residues]) -> Residues:

@@ -38,18 +38,18 @@ class Secrets:
         dealt.append(combine([self.seed, *dealt]))
         self._dealt = [*dealt[:rank], bytes(SECRET_BYTES), *dealt[rank:]]  # none for itself
 
-    def introduction(self, to: int, held: Held, party: bytes) -> Introduction:
+    def introduction(self, to: int, held: Held, terms_digest: bytes) -> Introduction:
         """Make the introduction for the member of rank `to`."""
         return Introduction(
             held,
-            party,
+            terms_digest,
             self._private.public_key().public_bytes_raw(),
             digest("seed", self.seed),
             tuple(digest("share", share) for share in self._dealt),
             self._dealt[to],
         )
 
-    def pair_key(self, other: int, public_key: bytes, round_: bytes, lane: int, name: str) -> bytes:
+    def pair_key(self, other: int, public_key: bytes, round_: bytes, number: int, name: str) -> bytes:
         """Derive the key of the pair mask with the member of rank `other`, for one array of a round.
 
         Raises RemoteProtocolError, naming `name`, for a public key that gives no secret (RFC 7748 §6.1).
@@ -59,12 +59,12 @@ class Secrets:
         except ValueError:
             raise RemoteProtocolError(f"the key of {name} is not a usable X25519 key") from None
         low, high = sorted((self.rank, other))
-        return _derived(shared, round_, f"pair {low} {high} lane {lane}")
+        return _derived(shared, round_, f"pair {low} {high} lane {number}")
 
 
-def self_key(seed: bytes, rank: int, round_: bytes, lane: int) -> bytes:
+def self_key(seed: bytes, rank: int, round_: bytes, number: int) -> bytes:
     """Derive the key of a member's self-mask, for one array of a round."""
-    return _derived(seed, round_, f"self {rank} lane {lane}")
+    return _derived(seed, round_, f"self {rank} lane {number}")
 
 
 def combine(shares: Sequence[bytes]) -> bytes:

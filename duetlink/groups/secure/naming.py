@@ -61,7 +61,7 @@ def most_blind(members: int) -> int:
     return 1 << (_BLIND_SUM_BITS - _headroom(members))
 
 
-def most_told(members: int) -> int:
+def most_revealed(members: int) -> int:
     """Return the largest magnitude of an honest member's z.
 
     Its items count twice, as a margin for noise and rounding.
@@ -204,7 +204,7 @@ class TrialFacts:
                 z = z - numbers
             elif other < rank:
                 z = z + numbers
-        signed, most = z.view("<i8"), most_told(len(evidence))
+        signed, most = z.view("<i8"), most_revealed(len(evidence))
         return bool(np.all((signed >= -most) & (signed <= most)))
 
     def _sent(self, evidence: Sequence[Evidence], rank: int) -> Residues:

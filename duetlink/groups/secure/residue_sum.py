@@ -8,7 +8,7 @@ from duetlink.errors import SecureSumFailed
 from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.introduction import Held
 from duetlink.groups.secure.keystream import Residues
-from duetlink.groups.secure.masked_round import MaskedRound, NextStep, RoundOperations, way_on
+from duetlink.groups.secure.masked_round import MaskedRound, NextStep, RoundOperations, next_step
 from duetlink.groups.secure.participants import Participants
 
 
@@ -18,15 +18,15 @@ class ResidueSum:
     def __init__(self) -> None:
         self._kept: MaskedRound | None = None
 
-    def check(self, party: Participants, colluding: int, *, is_noisy: bool = False) -> None:
+    def check(self, participants: Participants, colluding: int, *, is_noisy: bool = False) -> None:
         """Raise GroupError, before anything is sent, if the sum would not hide a member's value."""
         if self._kept is None:  # else a sum over more members may have to be finished
-            party.check(colluding, is_noisy=is_noisy)
+            participants.check(colluding, is_noisy=is_noisy)
 
     async def run(
         self,
         wire: RoundOperations,
-        party: Participants,
+        participants: Participants,
         terms: bytes,
         colluding: int,
         make: Callable[[], Awaitable[Sequence[Residues]]],
@@ -54,25 +54,25 @@ class ResidueSum:
                 member gave garbage, and the error names it.
             PeerLost: a member is lost; call this again in the next epoch.
         """
-        self.check(party, colluding, is_noisy=is_noisy)
+        self.check(participants, colluding, is_noisy=is_noisy)
         kept = self._kept
         kind = AccountableRound if accountable else MaskedRound
-        attempt = kind(party, wire.flat.engine.rank, terms)
-        told = await attempt.introduce(wire, Held() if kept is None else kept.held)
-        held = [each.held for each in told]
-        way = way_on(held, kept is not None and kept.can_finish(party))
-        if way is NextStep.STOP:
+        attempt = kind(participants, wire.flat.engine.rank, terms)
+        received = await attempt.introduce(wire, Held() if kept is None else kept.held)
+        held = [each.held for each in received]
+        decision = next_step(held, kept is not None and kept.can_finish(participants))
+        if decision is NextStep.STOP:
             raise SecureSumFailed(
                 "a member was lost while this sum was being opened, and those who are left cannot finish it. "
                 "It is not repeated automatically: two sums of the same values over different members differ "
                 "by a member's value, and a member may know the first one"
             )
-        if way is NextStep.FINISH:
+        if decision is NextStep.FINISH:
             assert kept is not None
-            found = await kept.finish(wire, party)
+            found = await kept.finish(wire, participants)
         else:
             self._kept = kept = attempt  # a round that was kept before is never opened
-            party.check(colluding, is_noisy=is_noisy)
+            participants.check(colluding, is_noisy=is_noisy)
             await kept.mask(wire, await make())
             await kept.commit(wire)
             found = await kept.open(wire)

@@ -51,15 +51,15 @@ class Statements:
         """
         size = len(self.keys)
         mine = data + self.private.sign(self._text(step, data))
-        told = await wire.tell_each(step, [mine] * size)
-        for rank, each in enumerate(told):
+        received = await wire.send_each(step, [mine] * size)
+        for rank, each in enumerate(received):
             if not self._is_signed(step, rank, each):
                 raise RemoteProtocolError(f"{wire.name(rank)} has not signed its {step}")
-        heard = await wire.tell_each(f"{step} of all", [b"".join(told)] * size)
+        forwarded = await wire.send_each(f"{step} of all", [b"".join(received)] * size)
         liars = set()
-        for of, passed_on in enumerate(heard):
-            for rank, known in enumerate(told):
-                other = passed_on[rank * len(mine) : (rank + 1) * len(mine)]
+        for of, copies in enumerate(forwarded):
+            for rank, known in enumerate(received):
+                other = copies[rank * len(mine) : (rank + 1) * len(mine)]
                 if other[:-SIGNATURE_BYTES] == known[:-SIGNATURE_BYTES]:
                     continue
                 if not self._is_signed(step, rank, other):
@@ -67,14 +67,14 @@ class Statements:
                         f"{wire.name(of)} passed on {step} that {wire.name(rank)} has not signed"
                     )
                 liars.add(rank)
-        return Declared([each[:-SIGNATURE_BYTES] for each in told], tuple(sorted(liars)))
+        return Declared([each[:-SIGNATURE_BYTES] for each in received], tuple(sorted(liars)))
 
     def _text(self, step: str, data: bytes) -> bytes:
         """Return the bytes to sign, which bind the statement to its step and round."""
         return digest("statement", self.round + digest(step, data))
 
-    def _is_signed(self, step: str, rank: int, told: bytes) -> bool:
-        data, signature = told[:-SIGNATURE_BYTES], told[-SIGNATURE_BYTES:]
+    def _is_signed(self, step: str, rank: int, received: bytes) -> bool:
+        data, signature = received[:-SIGNATURE_BYTES], received[-SIGNATURE_BYTES:]
         try:
             Ed25519PublicKey.from_public_bytes(self.keys[rank]).verify(signature, self._text(step, data))
         except (InvalidSignature, ValueError):  # ValueError: the public key is invalid

@@ -30,7 +30,7 @@ class SecureSum:
     async def run(
         self,
         collectives: Collectives,
-        party: Participants,
+        participants: Participants,
         value: object,
         options: ReduceOptions,
         *,
@@ -61,7 +61,7 @@ class SecureSum:
         """
         if not options.is_sum:
             raise UnsupportedValue(f"op is {options.op!r}: a secure sum has the ops sum and mean")
-        size = party.size
+        size = participants.size
         colluding = max(size - 2, 1) if options.colluding is None else options.colluding
         if colluding < 0:
             raise SettingError(f"colluding is {colluding}: it is a number of members, 0 or more")
@@ -74,7 +74,7 @@ class SecureSum:
             for element in tree.elements
         ]
         asked = _Asked(tree, options, ranges, colluding, refusal)
-        return await secure_sum(collectives, self, party, asked, call=call)
+        return await secure_sum(collectives, self, participants, asked, call=call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class _Asked:
 
 @in_turn
 async def secure_sum(
-    self: Collectives, secure: SecureSum, party: Participants, asked: _Asked, *, call: str = ""
+    self: Collectives, secure: SecureSum, participants: Participants, asked: _Asked, *, call: str = ""
 ) -> object:
     async def make() -> list[Residues]:
         secure.ranges = asked.ranges
@@ -119,11 +119,11 @@ async def secure_sum(
 
     wire = RoundOperations(self.flat, asked.tree.what, call)
     is_noisy, colluding = asked.options.noise > 0, asked.colluding
-    secure.residues.check(party, colluding, is_noisy=is_noisy)
+    secure.residues.check(participants, colluding, is_noisy=is_noisy)
     await self.prepare()
     totals = await secure.residues.run(
         wire,
-        party,
+        participants,
         asked.terms,
         colluding,
         make,

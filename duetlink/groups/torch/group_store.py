@@ -15,7 +15,7 @@ from torch._C._distributed_c10d import Store
 from duetlink.errors import CallTimeout, DuetError, GroupError, PeerLost, RemoteProtocolError
 from duetlink.groups.api.group import Group
 from duetlink.groups.lifecycle.life import GroupLife
-from duetlink.groups.torch.shelf import Op, Question, Shelf, answer_from_wire, answer_to_wire
+from duetlink.groups.torch.store_contents import Op, Question, StoreContents, answer_from_wire, answer_to_wire
 from duetlink.net.link.link import Link
 from duetlink.net.streams.stream import Stream
 
@@ -27,14 +27,14 @@ _GRACE_S = 10.0  # for the answer to arrive after the keeper has given up waitin
 _Base: Any = Store
 
 # By group: a second job in a group finds the keys of the first one, as with torch's own stores.
-_shelves: weakref.WeakKeyDictionary[GroupLife, Shelf] = weakref.WeakKeyDictionary()
+_contents_of: weakref.WeakKeyDictionary[GroupLife, StoreContents] = weakref.WeakKeyDictionary()
 
 
 class GroupStore(_Base):  # type: ignore[misc]
     """The store for `init_process_group("duetlink", store=GroupStore(group), rank=…, world_size=…)`.
 
     All members make one. Ranks are those of the group's epoch at that time. The store works as long as the
-    link to rank 0. Keys are texts, values are texts or bytes; `shelf.py` has the limits of their sizes.
+    link to rank 0. Keys are texts, values are texts or bytes; `store_contents.py` has their limits.
     """
 
     def __init__(self, group: Group, *, owned: bool = False) -> None:
@@ -52,7 +52,7 @@ class GroupStore(_Base):  # type: ignore[misc]
         self.owned = owned
         self._thread = group._thread
         life = group._life
-        now = life.standing
+        now = life.member_state
         assert now is not None
         self.seats = now.epoch.members
         self.rank = self.seats.index(now.me)
@@ -115,9 +115,9 @@ class GroupStore(_Base):  # type: ignore[misc]
         self._stream: Stream | None = None
         self._answers: dict[int, asyncio.Future[bytes]] = {}
         self._reader: asyncio.Task[None] | None = None
-        self._shelf: Shelf | None = None
+        self._contents: StoreContents | None = None
         if self.rank == _KEEPER:
-            self._shelf = _shelves.setdefault(self._life, Shelf())
+            self._contents = _contents_of.setdefault(self._life, StoreContents())
             for rank in range(1, self.size):
                 self.link(rank).streams.on_open(_PURPOSE, self._serve)
 
@@ -139,10 +139,10 @@ class GroupStore(_Base):  # type: ignore[misc]
                 task.cancel()
 
     async def _answer(self, stream: Stream, question: Question, room: asyncio.Semaphore) -> None:
-        assert self._shelf is not None
+        assert self._contents is not None
         failed = False
         try:
-            value = await self._shelf.answer(question.op, question.fields, question.patience_s)
+            value = await self._contents.answer(question.op, question.fields, question.patience_s)
         except GroupError as error:
             value, failed = str(error).encode(), True
         finally:
@@ -158,8 +158,8 @@ class GroupStore(_Base):  # type: ignore[misc]
         return self._thread.run(self._asked(op, fields, patience_s))
 
     async def _asked(self, op: Op, fields: tuple[bytes, ...], patience_s: float) -> bytes:
-        if self._shelf is not None:
-            return await self._shelf.answer(op, fields, patience_s)
+        if self._contents is not None:
+            return await self._contents.answer(op, fields, patience_s)
         try:
             async with asyncio.timeout(patience_s + _GRACE_S):
                 stream = await self._opened()

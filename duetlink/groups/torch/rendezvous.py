@@ -27,7 +27,7 @@ _LOOKS = 'init_method="duetlink://7-crossover-clockwork?size=3", or "duetlink://
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wish:
+class UrlArguments:
     """The arguments in a `duetlink://` URL."""
 
     code: str | None
@@ -36,7 +36,7 @@ class Wish:
     signaling: str | None = None
 
     @classmethod
-    def parse(cls, url: str) -> Wish:
+    def parse(cls, url: str) -> UrlArguments:
         """Parse a URL. Raises SettingError for an unknown argument, or without exactly one size."""
         code, _, query = url.removeprefix(f"{SCHEME}://").partition("?")
         given = {key: values[-1] for key, values in parse_qs(query, keep_blank_values=True).items()}
@@ -60,19 +60,19 @@ def meet(
         PairingTimeout: some ranks have not joined within `timeout`.
         DuetError: as `duetlink.group`, such as WrongCode.
     """
-    wish = Wish.parse(url)
+    wanted = UrlArguments.parse(url)
     settings = Settings.from_environment()
-    if wish.signaling is not None:
-        settings = dataclasses.replace(settings, signaling=wish.signaling)
-    group = open_group(wish.code, settings, size=None if wish.code else wish.size, name=wish.name)
+    if wanted.signaling is not None:
+        settings = dataclasses.replace(settings, signaling=wanted.signaling)
+    group = open_group(wanted.code, settings, size=None if wanted.code else wanted.size, name=wanted.name)
     try:
-        if wish.code is None:
-            print(_line(str(group.code), wish.size), flush=True)
+        if wanted.code is None:
+            print(_line(str(group.code), wanted.size), flush=True)
         group.wait_ready(timeout.total_seconds())
-        if group.size != wish.size:
+        if group.size != wanted.size:
             raise SettingError(
-                f"the group has {group.size} members, and size={wish.size} was asked for: give the size that "
-                "the rank with the code gave"
+                f"the group has {group.size} members, and size={wanted.size} was asked for: give the size "
+                "that the rank with the code gave"
             )
         store = GroupStore(group, owned=True)
     except BaseException:

@@ -319,15 +319,15 @@ async def test_a_false_accuser_does_not_hide_who_gave_garbage(
 
 def tell(monkeypatch: pytest.MonkeyPatch, liar: int, at: str, change: Callable[[list[bytes]], None]) -> None:
     """Have that rank tell each member what `change` makes of it, in that step."""
-    tell_each = RoundOperations.tell_each
+    send_each = RoundOperations.send_each
 
     async def told(self: RoundOperations, step: str, pieces: Sequence[bytes]) -> list[bytes]:
         pieces = list(pieces)
         if step == at and self.flat.engine.rank == liar:
             change(pieces)
-        return await tell_each(self, step, pieces)
+        return await send_each(self, step, pieces)
 
-    monkeypatch.setattr(RoundOperations, "tell_each", told)
+    monkeypatch.setattr(RoundOperations, "send_each", told)
 
 
 @pytest.mark.parametrize("step", ["digests of sums", "evidence"])
@@ -437,16 +437,16 @@ async def test_whoever_holds_up_the_end_is_named_all_the_same(
 ) -> None:
     give_garbage(monkeypatch, 2, replace(1, 2**60))
     monkeypatch.setattr(accountable_round, "CLOSING_S", 0.2)
-    tell_each = RoundOperations.tell_each
+    send_each = RoundOperations.send_each
 
     async def told(self: RoundOperations, step: str, pieces: Sequence[bytes]) -> list[bytes]:
         if step == "end" and self.flat.engine.rank == 2:
             if says == "nothing":
                 await asyncio.Event().wait()
             raise OperationAborted("it gives up")
-        return await tell_each(self, step, pieces)
+        return await send_each(self, step, pieces)
 
-    monkeypatch.setattr(RoundOperations, "tell_each", told)
+    monkeypatch.setattr(RoundOperations, "send_each", told)
     check_named(await reduce(make_epoch(range(4)), [np.zeros(64)] * 4), 2)
 
 
@@ -456,7 +456,7 @@ class Repeating:
     def __init__(self, told: bytes) -> None:
         self.told = told
 
-    async def tell_each(self, step: str, pieces: Sequence[bytes]) -> list[bytes]:
+    async def send_each(self, step: str, pieces: Sequence[bytes]) -> list[bytes]:
         return [self.told]
 
     def name(self, rank: int) -> str:

@@ -19,7 +19,7 @@ from duetlink.errors import (
 from duetlink.groups.links.transport import Message
 from duetlink.groups.secure.introduction import DIGEST_BYTES, Held, Introduction, Stage, digest
 from duetlink.groups.secure.keystream import Residues
-from duetlink.groups.secure.masked_round import MaskedRound, NextStep, RoundOperations, way_on
+from duetlink.groups.secure.masked_round import MaskedRound, NextStep, RoundOperations, next_step
 from duetlink.groups.secure.member_secrets import self_key
 from duetlink.groups.secure.participants import Participants
 from duetlink.groups.secure.residue_sum import ResidueSum
@@ -286,7 +286,7 @@ async def test_what_a_burnt_round_has_sent_shows_nothing_beside_the_next_sum(
     commit = MaskedRound.commit
 
     async def interrupted(self: MaskedRound, wire: RoundOperations) -> None:
-        if self.party.size == 4 and self.rank == 2:
+        if self.participants.size == 4 and self.rank == 2:
             raise OperationAborted("it hears of a loss before it is committed")
         await commit(self, wire)
 
@@ -299,7 +299,7 @@ async def test_what_a_burnt_round_has_sent_shows_nothing_beside_the_next_sum(
     found = await make_sum([0, 1, 2], 2, sums).sum(lambda seat: values(seat, items)[:1])
     assert isinstance(found[0], list)
     np.testing.assert_array_equal(found[0][0], total([0, 1, 2], items)[0])
-    block = kept.lanes[0].total - found[0][0][:4096]
+    block = kept.arrays[0].total - found[0][0][:4096]
     apart = np.unpackbits((block ^ values(3, items)[0][:4096]).view(np.uint8))
     assert abs(int(apart.sum()) - apart.size / 2) < 5 * np.sqrt(apart.size / 4)
 
@@ -307,14 +307,14 @@ async def test_what_a_burnt_round_has_sent_shows_nothing_beside_the_next_sum(
 def test_what_members_conclude_from_what_they_hold() -> None:
     none, one, other = Held(), Held(Stage.COMMITTED, b"1" * 32), Held(Stage.COMMITTED, b"2" * 32)
     told = Held(Stage.REVEALED, b"1" * 32)
-    assert way_on([none, none], False) is NextStep.AFRESH
-    assert way_on([one, one], True) is NextStep.FINISH
-    assert way_on([one, told], True) is NextStep.FINISH
-    assert way_on([one, none], True) is NextStep.AFRESH
-    assert way_on([one, other], True) is NextStep.AFRESH
-    assert way_on([one, one], False) is NextStep.AFRESH
-    assert way_on([told, none], True) is NextStep.STOP
-    assert way_on([told, one], False) is NextStep.STOP
+    assert next_step([none, none], False) is NextStep.RESTART
+    assert next_step([one, one], True) is NextStep.FINISH
+    assert next_step([one, told], True) is NextStep.FINISH
+    assert next_step([one, none], True) is NextStep.RESTART
+    assert next_step([one, other], True) is NextStep.RESTART
+    assert next_step([one, one], False) is NextStep.RESTART
+    assert next_step([told, none], True) is NextStep.STOP
+    assert next_step([told, one], False) is NextStep.STOP
 
 
 async def test_what_was_interrupted_without_a_loss_is_finished(
@@ -486,7 +486,7 @@ async def test_a_lost_member_that_dealt_false_shares_is_found(make_sum: MakeSum)
         assert kept is not None
         old = kept.introductions[2]
         kept.introductions[2] = Introduction(
-            old.held, old.party, old.public_key, digest("seed", b"other"), old.share_digests, old.share
+            old.held, old.terms_digest, old.public_key, digest("seed", b"other"), old.share_digests, old.share
         )
     for error in await make_sum([0, 1, 3], 2, sums).sum(values):
         assert isinstance(error, SecureSumFailed)

@@ -147,7 +147,7 @@ def test_the_distance_that_is_promised_follows_from_the_constants() -> None:
         shown = naming.MOST_FACTOR * item / (2 * naming.most_blind(size))  # of two uniform distributions
         assert TRIALS * shown < 2**-18
         # all who collude, at most all but one, fill less than a quarter of the ring
-        assert (size - 1) * 2 * naming.most_told(size) < 2**62
+        assert (size - 1) * 2 * naming.most_revealed(size) < 2**62
         assert size * item <= 2**32
 
 
@@ -221,7 +221,7 @@ def test_the_largest_item_with_the_largest_noise_is_no_garbage(
 ) -> None:
     chosen = Range.of(FLOAT64, members, limit, noise, 1, accountable=True)
     largest = chosen.limit / chosen.step + 16 * chosen.share_sigma + 1
-    assert naming.MOST_FACTOR * largest + naming.most_blind(members) <= naming.most_told(members)
+    assert naming.MOST_FACTOR * largest + naming.most_blind(members) <= naming.most_revealed(members)
 
 
 def test_noise_finer_than_the_steps_is_refused_with_what_to_do() -> None:

@@ -95,7 +95,7 @@ def test_members_that_are_lost_are_made_up_for(
         original = getattr(MaskedRound, step)
 
         async def run(self: MaskedRound, *arguments: Any) -> Any:
-            if self.rank == dying[step] and self.party.size == self.rank + 1:
+            if self.rank == dying[step] and self.participants.size == self.rank + 1:
                 for peer in list(life_of(victims[self.rank]).peers.values()):
                     if peer.link is not None:
                         await peer.link.close("killed")

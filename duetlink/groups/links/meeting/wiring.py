@@ -82,11 +82,11 @@ class Wiring:
             if stranger:
                 await mailbox.close()
                 raise IncompatiblePeer(
-                    f"{paired.hello.name or 'somebody'} tried to join this group as a duet"
+                    f"{paired.hello.name or 'a newcomer'} tried to join this group as a duet"
                 )
             if is_full:
                 await mailbox.close()
-                raise GroupFull(f"{paired.hello.name or 'somebody'} came to a group that is full")
+                raise GroupFull(f"{paired.hello.name or 'a newcomer'} tried to join, and the group is full")
             linking = self._link(made[0], Reunion(paired.key, url, self.settings), initiator=False)
             return await connected(mailbox, code, linking)
         except BaseException:
@@ -109,7 +109,7 @@ class Wiring:
             if GROUP not in paired.hello.features:
                 raise IncompatiblePeer("this is the code of a duet: duetlink.join(code) joins it")
             if not paired.payload:
-                raise GroupFull("the group is full: somebody may come in when one of its members has gone")
+                raise GroupFull("the group is full: try again when one of its members has left")
             await mailbox.close()
             await made[0].accept(paired.payload)
             return await self._link(made[0], Reunion(paired.key, mailbox.url, self.settings), initiator=True)

@@ -101,7 +101,7 @@ def answer_from_wire(message: Message) -> tuple[int, bytes, bool]:
     return number, bytes(message.body), bool(failed)
 
 
-class Shelf:
+class StoreContents:
     """The keys and values of a store, both bytes. Used on the loop thread."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class Shelf:
         except TimeoutError:
             missing = [_shown(key) for key in keys if key not in self._values]
             raise GroupError(
-                f"Timed out after {patience_s:g} s: nobody has set {', '.join(missing)}"
+                f"Timed out after {patience_s:g} s: no rank has set {', '.join(missing)}"
             ) from None
 
 
