@@ -12,6 +12,7 @@
 Example: both sides try `punched`. Each kernel starts `python -m duetlink.net.carrier` and writes one line of
 JSON, the `Configuration`. The drivers exchange addresses by signals, connect to each other, and prove that
 they know the attempt's key. The helper then listens on 127.0.0.1:38200 and reports {"up": {"port": 38200,
-"description": "TCP, ..."}}. The Flight client connects to that port, the mux opens stream 0, and the peer's
-helper connects it to the peer's Flight server. TLS runs from end to end, so the helpers see only ciphertext.
+"description": "TCP, ..."}}. The Flight client connects to that port, the mux opens a stream for it, and the
+peer's helper connects it to the peer's Flight server. TLS runs from end to end, so the helpers see only
+ciphertext.
 """

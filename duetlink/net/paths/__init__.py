@@ -1,7 +1,7 @@
 """Paths: the ways for bytes to reach the peer, and the selector that chooses among them.
 
-  path      one way to move a body from sender to receiver: `local`, `tcp`, `punched`, `udp`, `relay`,
-      `channel`
+  path      one way to move a body from sender to receiver: `local`, `tcp`, `punched`, `udp`, `relay` or
+            `channel`
   body      the bytes of one encoded value
   ticket    made by the sender; admits the receiver to one fetch of one body by one path
   order     what a ticket is for: the missing ranges, and the codec controller that encodes them
