@@ -52,7 +52,7 @@ class PortListener(PortEnd):
             LinkClosed, CallTimeout: the peer does not answer.
         """
         listener = cls(streams, name, leaving, watch)
-        (await listener._question(ASK)).close()
+        (await listener._request(ASK)).close()
         try:
             listener._server = await asyncio.start_server(
                 listener._accepted, HOST, port, limit=READ_BYTES, backlog=MOST_CONNECTIONS
@@ -72,7 +72,7 @@ class PortListener(PortEnd):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _question(self, head: bytes) -> Stream:
+    async def _request(self, head: bytes) -> Stream:
         """Send ASK or CONNECT (`head`) and return the stream on which the peer has answered YES.
 
         Raises PortUnavailable with the peer's reason if it answers NO.
@@ -119,7 +119,7 @@ class PortListener(PortEnd):
             reset(writer)
             return
         try:
-            stream = await self._question(CONNECT)
+            stream = await self._request(CONNECT)
         except DuetError as error:
             connection.why = str(error)
             self.traffic.refused_connections += 1

@@ -29,7 +29,7 @@ from duetlink.net.streams.streams import Streams
 MOST_NAME_BYTES = 100
 
 _DIAL_TIMEOUT_S = 10.0
-_QUESTION_TIMEOUT_S = 30.0
+_REQUEST_TIMEOUT_S = 30.0
 
 
 class PortOffer(PortEnd):
@@ -87,13 +87,13 @@ def serve(
     """Let the peer of one link connect to the services in `registry` for which `allowed` returns True."""
 
     async def handle(stream: Stream) -> None:
-        async with asyncio.timeout(_QUESTION_TIMEOUT_S):
-            question = await stream.receive()
-        name = _name(question)
+        async with asyncio.timeout(_REQUEST_TIMEOUT_S):
+            request = await stream.receive()
+        name = _name(request)
         offer = registry.get(name)
         if offer is None or not allowed(offer):
             await stream.send(NO, answer(f"no port {name!r} is shared"))
-        elif question.head == ASK:
+        elif request.head == ASK:
             await stream.send(YES, memoryview(b""))
         else:
             await _connect(
@@ -156,11 +156,11 @@ async def _dial(stream: Stream, offer: PortOffer, connection: PortConnection, wa
         watch.ended(connection)
 
 
-def _name(question: Message) -> str:
+def _name(request: Message) -> str:
     """Return the port name in the peer's first message. Raises RemoteProtocolError if it is malformed."""
-    if question.head not in (ASK, CONNECT) or not 0 < len(question.body) <= MOST_NAME_BYTES:
+    if request.head not in (ASK, CONNECT) or not 0 < len(request.body) <= MOST_NAME_BYTES:
         raise RemoteProtocolError("the peer sent a malformed request for a shared port")
     try:
-        return bytes(question.body).decode()
+        return bytes(request.body).decode()
     except UnicodeDecodeError:
         raise RemoteProtocolError("the peer asked for a shared port whose name is not UTF-8") from None

@@ -38,7 +38,7 @@ _MAX_FILE_BYTES = 4096
 _log = logging.getLogger(__name__)
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _AnnouncedServer(msgspec.Struct, frozen=True):
     """The content of an announcement."""
 
     url: str
@@ -98,8 +98,8 @@ def announce(server: SignalingServer, directory: Path | None = None) -> Announce
     directory = directory or runtime_directory()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / f"duetlink-signaling-{os.getpid()}.json"
-    told = _Told(server.url, server.in_code, os.getpid(), socket.gethostname())
-    content = msgspec.json.encode(told).decode()
+    entry = _AnnouncedServer(server.url, server.in_code, os.getpid(), socket.gethostname())
+    content = msgspec.json.encode(entry).decode()
     written = path.with_suffix(".new")
     with contextlib.suppress(FileNotFoundError):
         written.unlink()
@@ -146,7 +146,7 @@ def runtime_directory(environment: Mapping[str, str] | None = None) -> Path:
     return Path(jupyter_runtime_dir())
 
 
-def _read_announcements(directory: Path) -> list[tuple[Path, _Told]]:
+def _read_announcements(directory: Path) -> list[tuple[Path, _AnnouncedServer]]:
     found = []
     for path in directory.glob(_PATTERN):
         with contextlib.suppress(OSError):
@@ -157,7 +157,7 @@ def _read_announcements(directory: Path) -> list[tuple[Path, _Told]]:
     return [(path, entry) for _, path, entry in sorted(found, key=lambda item: item[:2])]
 
 
-def _read_announcement(path: Path) -> _Told | None:
+def _read_announcement(path: Path) -> _AnnouncedServer | None:
     """Return the announcement; None if it is not one of this user on this machine. Such files are kept."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     try:
@@ -171,17 +171,17 @@ def _read_announcement(path: Path) -> _Told | None:
     finally:
         os.close(descriptor)
     try:
-        told = json_.read(data, _Told)
-        check_server(told.url)
-        if told.in_code is not None:
-            check_server(told.in_code)
+        entry = json_.read(data, _AnnouncedServer)
+        check_server(entry.url)
+        if entry.in_code is not None:
+            check_server(entry.in_code)
     except ValueError:
         return None
     # a home directory may be shared between machines
-    return told if told.host == socket.gethostname() else None
+    return entry if entry.host == socket.gethostname() else None
 
 
-async def _probe(entry: _Told) -> str:
+async def _probe(entry: _AnnouncedServer) -> str:
     """Return "live", "dead", or "unclear". An unclear server is neither used nor deleted."""
     if not _process_exists(entry.pid):
         return "dead"

@@ -45,7 +45,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class _Question:
+class _OpenRequest:
     answered: asyncio.Future[tuple[stun.Message, Address]]
     source: Address
 
@@ -57,7 +57,7 @@ class StunSocket(ABC):
     pauses_s: ClassVar[tuple[float, ...]]
 
     def __init__(self) -> None:
-        self._open: dict[bytes, _Question] = {}
+        self._open: dict[bytes, _OpenRequest] = {}
         self._broken: OSError | None = None
         self._transport: Any = None
 
@@ -86,7 +86,7 @@ class StunSocket(ABC):
             raise self._broken
         identifier = request[8:HEADER_BYTES]
         answered = asyncio.get_running_loop().create_future()
-        self._open[identifier] = _Question(answered, to)
+        self._open[identifier] = _OpenRequest(answered, to)
         started_s, sendings = time.monotonic(), 0
         try:
             async with asyncio.timeout(ASK_TIMEOUT_S if timeout_s is None else timeout_s):
@@ -109,16 +109,16 @@ class StunSocket(ABC):
         message = read_message(data)
         if message is None or message.message_class not in (stun.Class.RESPONSE, stun.Class.ERROR):
             return
-        question = self._open.get(message.transaction_id)
-        if question is None or question.source != source or question.answered.done():
+        pending = self._open.get(message.transaction_id)
+        if pending is None or pending.source != source or pending.answered.done():
             return
-        question.answered.set_result((message, source))
+        pending.answered.set_result((message, source))
 
     def _fail(self, error: OSError) -> None:
         self._broken = error
-        for question in self._open.values():
-            if not question.answered.done():
-                question.answered.set_exception(error)
+        for pending in self._open.values():
+            if not pending.answered.done():
+                pending.answered.set_exception(error)
 
 
 class UdpWire(StunSocket, asyncio.DatagramProtocol):
