@@ -39,7 +39,7 @@ _REMEMBERED = 1024  # the latest fingerprints, and the latest retired transfers
 _MAX_RANGES = 1 << 17
 _PLAIN_CHUNK_BYTES = 64 * 1024  # small, so that a probe of a slow path receives several
 _TINY_BYTES = 512  # bodies of at most this size are sent inline even if the peer may still have them
-GOING_OUT = "it goes out"
+GOING_OUT = "it is being sent"
 MAX_OPEN = 256  # offers that the peer has not finished
 
 

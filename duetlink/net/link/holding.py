@@ -23,7 +23,7 @@ from duetlink.net.flight.fingerprint import Fingerprint
 
 MIN_BYTES = 128 * 1024  # below this, asking for a manifest costs as much as sending the bytes
 SIMILAR = 1.25  # an object of another name is searched if the sizes differ by at most this factor
-NOT_AGAIN = "what is in it need not travel again"
+NOT_AGAIN = "its content need not be sent again"
 COMPARED = "the peer has it: the next version is compared with it"
 SEARCHED_SIZES = 3  # bytes that are searched for content of an object, as a multiple of its size
 MAX_PARTS = 2048  # parts (arrays) that an offer may describe
@@ -67,7 +67,7 @@ class Holding:
     def __init__(self, quota_bytes: int, holdings: Holdings) -> None:
         self._bodies = HeldBodies(quota_bytes)
         self._holdings = holdings
-        self._held = Retained("the latest that the peer has sent")
+        self._held = Retained("the latest bodies from the peer")
 
     def keep(self, name: str, body: memoryview, offer: pb.TransferOffer) -> None:
         """Keep a reference to a body that has arrived."""
