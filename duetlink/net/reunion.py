@@ -75,7 +75,6 @@ class _Search:
         return self._met.result()
 
     async def leave(self) -> None:
-        """Leave all servers."""
         for wait in self._waits.values():
             wait.cancel()
         await asyncio.gather(*self._waits.values(), return_exceptions=True)

@@ -63,7 +63,6 @@ class Outgoing:
 
     @property
     def leaves(self) -> int:
-        """The number of leaves."""
         return -(-self.size_bytes // LEAF_BYTES)
 
     def pieces(
@@ -83,7 +82,6 @@ class Outgoing:
             index += 1
 
     def leaf_pieces(self, leaf: int, limit_bytes: int = 1 << 62) -> Iterator[memoryview]:
-        """Yield the pieces of one leaf."""
         return self.pieces(leaf * LEAF_BYTES, (leaf + 1) * LEAF_BYTES, limit_bytes)
 
     def read(self) -> bytes:

@@ -93,7 +93,6 @@ class PathSelector:
         self._closed = False
 
     def start(self) -> None:
-        """Begin to open all paths."""
         for name in self._paths:
             self._open(name, 0.0)
 
@@ -231,7 +230,6 @@ class PathSelector:
         self._announce()
 
     async def close(self) -> None:
-        """Stop opening, and close all paths."""
         self._closed = True
         tasks = [*self._openers.values(), *([self._measuring] if self._measuring else [])]
         for task in tasks:

@@ -25,7 +25,6 @@ class PortHandle:
 
     @property
     def connections(self) -> int:
-        """The number of open connections."""
         return self._loop_side.traffic.connections
 
     @property

@@ -220,7 +220,6 @@ async def pair_scientist(
 
 
 def seal_introduction(key: SessionKey, hello: SignalingHello, payload: bytes) -> bytes:
-    """Return a hello and a payload, sealed."""
     return key.seal(pb.Introduction(hello=hello.to_wire(), payload=payload).SerializeToString())
 
 

@@ -65,7 +65,7 @@ class Frame:
 
     @property
     def message_bytes(self) -> int:
-        """The bytes of a message in it."""
+        """The size of the message part in it; 0 unless it is a PART."""
         return len(self.head) + len(self.body) if self.kind == PART else 0
 
 

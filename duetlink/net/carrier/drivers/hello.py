@@ -55,7 +55,7 @@ class CarrierHello:
         return self._proof(self._controlling)
 
     def check(self, proof: bytes) -> None:
-        """Raise PathUnavailable if this is not the peer's proof."""
+        """Raise PathUnavailable if `proof` is not the peer's."""
         if not hmac.compare_digest(proof, self._proof(not self._controlling)):
             raise PathUnavailable("the program that answers there does not know the key of this attempt")
 

@@ -116,7 +116,6 @@ class _Puncher:
                 task.result()
 
     async def close(self, keep: TcpConnection | None) -> None:
-        """Free everything except this connection."""
         for task in (*self._tasks, *self._dials):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._dials, return_exceptions=True)

@@ -60,7 +60,6 @@ class Race:
             await asyncio.wait(expected)
 
     async def close(self, keep: TcpConnection | None) -> None:
-        """Drop all connections except this one."""
         if self.winner.done() and not self.winner.cancelled() and self.winner.result() is not keep:
             self.winner.result().abort()
         self.winner.cancel()

@@ -86,7 +86,6 @@ class Splice(asyncio.Protocol):
             self._transport.pause_reading()
 
     def go_on(self) -> None:
-        """Read again."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
