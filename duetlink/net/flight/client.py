@@ -88,7 +88,7 @@ class FlightClient:
             on_reader(reader.cancel)
             if not reader.schema.equals(SCHEMA):
                 raise TransferFailed(f"the peer's Flight stream has schema {str(reader.schema)[:200]!r}")
-            Receiving(reader, receive_buffer, self._decoding).land()
+            Receiving(reader, receive_buffer, self._decoding).receive()
             if receive_buffer.stopped:
                 reader.cancel()
         except flight.FlightUnauthorizedError as error:

@@ -88,7 +88,7 @@ class Receiving:
         self._decoding = decoding
         self._failed = False  # after a failed block, the following ones are dropped
 
-    def land(self) -> None:
+    def receive(self) -> None:
         """Receive until the stream ends or the buffer is stopped.
 
         Raises:

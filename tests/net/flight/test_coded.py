@@ -115,9 +115,9 @@ class Reader:
         return pa.RecordBatch.from_arrays([column], ["chunk"]), pa.py_buffer(metadata) if metadata else None
 
 
-def land(receive_buffer: ReceiveBuffer, sent: Sequence[FlightBatch], pool: ThreadPoolExecutor) -> None:
+def receive(receive_buffer: ReceiveBuffer, sent: Sequence[FlightBatch], pool: ThreadPoolExecutor) -> None:
     reader = Reader([(batch.data, CODED if batch.coded else b"") for batch in sent])
-    Receiving(reader, receive_buffer, Decoding(pool, 2)).land()
+    Receiving(reader, receive_buffer, Decoding(pool, 2)).receive()
 
 
 def test_what_a_call_takes_is_no_speed_of_decoding(pool: ThreadPoolExecutor) -> None:
@@ -140,7 +140,7 @@ def test_a_body_arrives_whatever_is_encoded(
     choices = [Choice(named(name), named(name).level) for name in names]
     course = Turns(*choices, chunk_bytes=chunk_bytes)
     receive_buffer = ReceiveBuffer(body.size_bytes)
-    land(receive_buffer, batches(body, course, pool), pool)
+    receive(receive_buffer, batches(body, course, pool), pool)
     assert receive_buffer.complete
     assert receive_buffer.digest() == body.fingerprint
 
@@ -175,7 +175,7 @@ def test_a_codec_that_fails_in_the_middle_costs_nothing(pool: ThreadPoolExecutor
     broken = Choice(Broken(), 0)
     course = Turns(ZSTD, ZSTD, broken)
     receive_buffer = ReceiveBuffer(body.size_bytes)
-    land(receive_buffer, batches(body, course, pool), pool)
+    receive(receive_buffer, batches(body, course, pool), pool)
     assert receive_buffer.digest() == body.fingerprint
     assert course.failures
     assert set(course.failures) == {broken}
@@ -197,10 +197,10 @@ def test_the_course_hears_what_went_over_the_wire(pool: ThreadPoolExecutor) -> N
     ],
     ids=["noise", "cut short", "too large", "lossy"],
 )
-def test_what_does_not_decode_does_not_land(pool: ThreadPoolExecutor, coded: bytes) -> None:
+def test_what_does_not_decode_is_not_stored(pool: ThreadPoolExecutor, coded: bytes) -> None:
     receive_buffer = ReceiveBuffer(100_000_000)
     with pytest.raises(UndecodableChunk):
-        land(
+        receive(
             receive_buffer,
             [FlightBatch(memoryview(bytes(1000)), False, 1000), FlightBatch(memoryview(coded), True, 8)],
             pool,
@@ -217,7 +217,7 @@ def test_a_codec_that_does_not_load_here_is_told_as_such(
     monkeypatch.setattr(type(ZSTD.codec), "load", load)
     coded = memoryview(chunk.encode(np.zeros(100, "f4"), ZSTD.codec))
     with pytest.raises(UndecodableChunk, match="installed here, but does not load: libbeauty"):
-        land(ReceiveBuffer(1000), [FlightBatch(coded, True, 400)], pool)
+        receive(ReceiveBuffer(1000), [FlightBatch(coded, True, 400)], pool)
 
 
 class Late(Broken):
@@ -261,23 +261,23 @@ def test_nothing_lands_behind_what_does_not_decode(pool: ThreadPoolExecutor) -> 
     broken = FlightBatch(memoryview(bytes(sent[5].data[:-1])), True, sent[5].raw_bytes)
     receive_buffer = ReceiveBuffer(body.size_bytes)
     with pytest.raises(UndecodableChunk):
-        land(receive_buffer, [*sent[:5], broken, *sent[6:]], pool)
+        receive(receive_buffer, [*sent[:5], broken, *sent[6:]], pool)
     assert receive_buffer.position_bytes == sum(batch.raw_bytes for batch in sent[:5])
-    land(receive_buffer, batches(body, Turns(RAW), pool, receive_buffer.missing), pool)
+    receive(receive_buffer, batches(body, Turns(RAW), pool, receive_buffer.missing), pool)
     assert receive_buffer.digest() == body.fingerprint
 
 
-def test_more_than_was_announced_does_not_land(pool: ThreadPoolExecutor) -> None:
+def test_more_than_was_announced_is_not_stored(pool: ThreadPoolExecutor) -> None:
     coded = memoryview(chunk.encode(np.zeros(100, np.uint8), named("zstd")))
     receive_buffer = ReceiveBuffer(99)
     with pytest.raises(TransferFailed, match="100 bytes of a value that it announced with 99"):
-        land(receive_buffer, [FlightBatch(coded, True, 100)], pool)
+        receive(receive_buffer, [FlightBatch(coded, True, 100)], pool)
 
 
 def test_an_unknown_mark_is_refused(pool: ThreadPoolExecutor) -> None:
     receive_buffer = ReceiveBuffer(3)
     with pytest.raises(TransferFailed, match="unknown kind"):
-        Receiving(Reader([(b"abc", b"\x02")]), receive_buffer, Decoding(pool, 2)).land()
+        Receiving(Reader([(b"abc", b"\x02")]), receive_buffer, Decoding(pool, 2)).receive()
 
 
 # -- only what is missing ------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_what_is_there_already_does_not_move(pool: ThreadPoolExecutor, data: st.
     assert sum(end - start for start, end in missing) == body.size_bytes - sum(
         len(piece) for _, piece in held
     )
-    land(receive_buffer, batches(body, Turns(RAW, ZSTD), pool, missing), pool) if missing else None
+    receive(receive_buffer, batches(body, Turns(RAW, ZSTD), pool, missing), pool) if missing else None
     assert receive_buffer.complete
     assert receive_buffer.digest() == body.fingerprint
     assert bytes(receive_buffer.body()) == whole

@@ -300,7 +300,7 @@ def test_a_guest_has_so_many_streams_at_once_and_no_more(side: Side, monkeypatch
     assert bytes(fetch(side, outgoing(b"again")).body()) == b"again"
 
 
-def test_a_stopped_landing_keeps_its_prefix(side: Side) -> None:
+def test_a_stopped_receive_buffer_keeps_its_prefix(side: Side) -> None:
     body = outgoing(np.arange(8 * MIB, dtype=np.uint8))
     receive_buffer = ReceiveBuffer(body.size_bytes, lambda size_bytes, wire_bytes: receive_buffer.stop())
     fetch(side, body, receive_buffer=receive_buffer)
@@ -335,7 +335,7 @@ def test_the_empty_body_has_a_fingerprint() -> None:
     assert Fingerprint().digest() == Outgoing([], 0).fingerprint
 
 
-def test_a_landing_without_memory_says_so() -> None:
+def test_a_receive_buffer_without_memory_says_so() -> None:
     receive_buffer = ReceiveBuffer(1 << 60)
     with pytest.raises(TransferFailed, match="no memory"):
         receive_buffer.write(memoryview(b"x"))

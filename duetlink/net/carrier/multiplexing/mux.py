@@ -147,7 +147,7 @@ class Mux(asyncio.Protocol):
         if self._writable and not self._turns and splice.credit_bytes >= len(data) <= MAX_DATA_BYTES:
             self._send_chunk(splice)
             return
-        splice.hold()
+        splice.pause_reading()
         self._queue(splice)
         self._take_turns()
 
@@ -201,7 +201,7 @@ class Mux(asyncio.Protocol):
             elif splice.finished:
                 self._end(splice)
             else:
-                splice.go_on()
+                splice.resume_reading()
 
     def _send_chunk(self, splice: Splice) -> None:
         size_bytes = min(len(splice.chunk), splice.credit_bytes, MAX_DATA_BYTES)

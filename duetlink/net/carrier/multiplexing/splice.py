@@ -80,12 +80,12 @@ class Splice(asyncio.Protocol):
 
     # -- for the mux -----------------------------------------------------------------------------------------
 
-    def hold(self) -> None:
+    def pause_reading(self) -> None:
         """Stop reading until what was read is sent."""
         if self._transport is not None:
             self._transport.pause_reading()
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
