@@ -96,7 +96,7 @@ def test_changed_keeps_what_is_not_named() -> None:
             Compression(codec={"bytes": "raw"}, level={"bytes": 3}),
             "codec 'raw' has levels 0 to 0, not 3",
         ),
-        (Compression(level={"bytes": 3}), "level 3 for bytes without a codec"),
+        (Compression(level={"bytes": 3}), "level 3 for bytes is set without a codec"),
     ],
 )
 def test_validate_says_what_can_be_used(compression: Compression, message: str) -> None:
