@@ -296,8 +296,8 @@ def test_a_click_that_cannot_be_done_says_why(duets: DuetPair, show: ShowPanel) 
     for name, args, error in (
         ("fly", {}, "the panel knows no command 'fly'; reload the page if duetlink was updated"),
         ("approve", {"number": 5}, "there is no request 5; 0 have arrived so far"),
-        ("approve", {"number": "0"}, "the panel names number '0', which is none"),
-        ("deny", {"number": -1}, "the panel names number -1, which is none"),
+        ("approve", {"number": "0"}, "the panel sent number '0', which is not a valid number"),
+        ("deny", {"number": -1}, "the panel sent number -1, which is not a valid number"),
     ):
         ack = page.command(name, **args)
         assert (ack["ok"], ack["error"]) == (False, error)

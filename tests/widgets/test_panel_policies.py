@@ -138,7 +138,7 @@ def test_the_log_is_told_newest_first_and_searched(duets: DuetPair, show: ShowPa
     assert [one["kind"] for one in entries(page, kind="request")] == ["request"]
     assert [one["kind"] for one in entries(page, text="FOR THE Mean", kind="request")] == ["request"]
     assert entries(page, text="no such words") == []
-    assert page.command("audit", text=7, kind="")["error"] == "the panel names text 7, which is no text"
+    assert page.command("audit", text=7, kind="")["error"] == "the panel sent text 7, which is not a text"
 
 
 def test_of_a_long_log_the_latest_are_told_and_how_many_there_are(duets: DuetPair, show: ShowPanel) -> None:

@@ -120,14 +120,14 @@ def _retry(duet: Duet, args: Args) -> None:
 def _text(args: Args, name: str) -> str:
     text = args.get(name, "")
     if not isinstance(text, str):
-        raise SettingError(f"the panel names {name} {text!r}, which is no text")
+        raise SettingError(f"the panel sent {name} {text!r}, which is not a text")
     return text
 
 
 def _number(args: Args) -> int:
     number = args.get("number")
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise SettingError(f"the panel names number {number!r}, which is none")
+        raise SettingError(f"the panel sent number {number!r}, which is not a valid number")
     return number
 
 

@@ -104,7 +104,7 @@ def verify(path: Path, earlier: Sequence[Path] = ()) -> Report:
     verification = _Verification(head)
     for file in earlier:
         if not file.exists():
-            raise AuditUnavailable(f"there is no earlier file {file} of the audit log")
+            raise AuditUnavailable(f"the earlier file {file} of the audit log does not exist")
         verification.begin(str(file))
         for line in lines(file):
             verification.take(line)
@@ -146,7 +146,9 @@ class _Verification:
             return self._found(CHANGED, "the line is longer than an entry can be")
         if not line.endswith(b"\n"):
             self.unreadable += 1
-            return self._found(TORN, "a crash while it was written; the next entry puts it aside")
+            return self._found(
+                TORN, "a crash interrupted its writing; the next entry moves it to the .torn file"
+            )
         try:
             fields = parse(line[:-1])
         except ValueError as error:
@@ -168,8 +170,8 @@ class _Verification:
             if first <= number < behind:
                 parts = [(first, number, line, file), (number + 1, behind, line, file)]
                 self.gaps[index : index + 1] = [part for part in parts if part[0] < part[1]]
-                return self._found(REORDERED, f"entry {number} stands behind entry {self.next_number - 1}")
-        return self._found(REPEATED, f"entry {number} stands here once more")
+                return self._found(REORDERED, f"entry {number} comes after entry {self.next_number - 1}")
+        return self._found(REPEATED, f"entry {number} is repeated here")
 
     def _check_link(self, number: int, previous: str) -> None:
         if number > self.next_number + self.unreadable:

@@ -124,7 +124,7 @@ class Journal:
             except FileNotFoundError:
                 if met or not has_head_file:
                     return found
-                raise AuditBroken("it is not there, but its head is") from None
+                raise AuditBroken("it is missing, but its head file exists") from None
             while line := file.readline(self.max_line_bytes):
                 found = self._step(line, found, take)
                 met = met or found == stated

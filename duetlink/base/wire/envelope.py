@@ -41,7 +41,7 @@ def unpack(data: bytes) -> tuple[pb.Envelope, Message]:
 
     Protobuf itself bounds nesting (100 levels); the length was bounded before (`fragments`).
     """
-    envelope = parsed(pb.Envelope, data, f"the peer sent {len(data)} bytes that are no control message")
+    envelope = parsed(pb.Envelope, data, f"the peer sent {len(data)} bytes that are not a control message")
     field = envelope.WhichOneof("body")
     if field is None:
         raise RemoteProtocolError(

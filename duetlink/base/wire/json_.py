@@ -44,4 +44,4 @@ def load(content: bytes, what: str) -> Any:
     try:
         return read(content, Any)
     except ValueError:
-        raise RemoteProtocolError(f"the peer's {what} is no JSON") from None
+        raise RemoteProtocolError(f"the peer's {what} is not valid JSON") from None

@@ -77,7 +77,7 @@ class Aggregate:
         """
         view = memoryview(data)
         if len(view) < HEAD_BYTES or view[:4] != _MAGIC:
-            raise MalformedChunk(f"{len(view)} bytes that are no chunk to be added")
+            raise MalformedChunk(f"{len(view)} bytes do not start with the header of a chunk to be added")
         _, scheme, number, members, room_for, zeros, context, size = _HEAD.unpack_from(view)
         element = BY_NUMBER.get(number)
         if element is None or scheme >= len(SCHEMES) or not adds(element, scheme) or any(zeros):
@@ -86,7 +86,7 @@ class Aggregate:
             raise MalformedChunk(f"a chunk of {members} members, with room for {room_for}")
         if size * element.size_bytes > limit_bytes:
             raise LimitExceeded(
-                f"a chunk of {size:,} items of {element.name}; {limit_bytes:,} bytes are taken"
+                f"a chunk of {size:,} items of {element.name}; {limit_bytes:,} bytes are allowed"
             )
         body = view[HEAD_BYTES:]
         if len(body) != size * element.size_bytes:

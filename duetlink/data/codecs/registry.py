@@ -68,7 +68,9 @@ def _table() -> dict[str, Codec]:
 
 def _add(table: dict[str, Codec], codec: Codec) -> None:
     if not isinstance(codec, Codec):
-        raise LocalProtocolError(f"{codec!r} is no duetlink.data.codecs.Codec")
+        raise LocalProtocolError(
+            f"{codec!r} is not a duetlink.codecs.Codec; register an instance of a subclass"
+        )
     for known in table.values():
         if known.number == codec.number or known.name == codec.name:
             raise LocalProtocolError(

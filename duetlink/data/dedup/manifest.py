@@ -84,7 +84,7 @@ class Manifest:
         names_at = _HEAD.size + entry_count * _ENTRY_BYTES + content_count * _SIZE_BYTES
         names, rest = divmod(len(view) - names_at, NAME_BYTES)
         if names < 0 or rest:
-            raise RemoteProtocolError(f"{len(view)} bytes are no manifest of {entry_count} runs")
+            raise RemoteProtocolError(f"{len(view)} bytes do not fit a manifest of {entry_count} runs")
         entries = _read_entries(view, entry_count)
         runs = _expand(entries, body_bytes)
         _check_count(entries, target, names - content_count)

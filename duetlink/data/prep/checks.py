@@ -55,7 +55,7 @@ def short_text(text: Any, what: str) -> str:
     if len(text) > MAX_NAME:
         raise SettingError(f"{what} has {len(text):,} characters, and may have {MAX_NAME}")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
-        raise SettingError(f"{what} has control characters, or is no Unicode text: {text!r}")
+        raise SettingError(f"{what} has control characters, or is not valid Unicode: {text!r}")
     return text
 
 

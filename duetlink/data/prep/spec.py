@@ -182,7 +182,7 @@ class PrepSpec:
         try:
             found = json.loads(content, object_pairs_hook=_distinct, parse_constant=_no_constant)
         except (ValueError, RecursionError):
-            raise RemoteProtocolError("a preparation is no JSON, or names a field twice") from None
+            raise RemoteProtocolError("a preparation is not valid JSON, or names a field twice") from None
         if type(found) is not dict or set(found) != {"prep", "steps"} or type(found["steps"]) is not list:
             raise RemoteProtocolError("a preparation has the fields prep and steps")
         if type(found["prep"]) is not int or found["prep"] != VERSION:
@@ -224,7 +224,7 @@ def _step(found: Any) -> Step:
                 raise LimitExceeded(f"a step {kind.name} names more than {MAX_COLUMNS:,} {name}")
             value = tuple(tuple(item) if type(item) is list else item for item in value)
         elif type(value) is dict:
-            raise RemoteProtocolError(f"{name} of a step {kind.name} is no object")
+            raise RemoteProtocolError(f"{name} of a step {kind.name} must not be an object")
         values[name] = value
     try:
         return kind(**values)
@@ -240,4 +240,4 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")

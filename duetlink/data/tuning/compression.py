@@ -102,7 +102,7 @@ class Compression:
                 continue
             if name not in available:
                 raise SettingError(
-                    f"codec {name!r} for {role} is not there on both sides; choose from"
+                    f"codec {name!r} for {role} is not available on both sides; choose from"
                     f" {', '.join(sorted(available))}, or {AUTO!r}"
                 )
             codec = named(name)

@@ -38,7 +38,7 @@ class _Wired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         try:
             return msgspec.convert(wire, cls)
         except ValueError as error:
-            raise RemoteProtocolError(f"the peer's {cls.__name__.lower()} is none: {error}") from None
+            raise RemoteProtocolError(f"the peer's {cls.__name__.lower()} is malformed: {error}") from None
 
 
 class Plan(_Wired, frozen=True):

@@ -207,7 +207,7 @@ def check_cost(batches: list[Any], size_bytes: int) -> None:
 
 def _only(items: Any) -> Any:
     if len(items) != 1:
-        raise MalformedValue(f"one Arrow item is due, {len(items)} came")
+        raise MalformedValue(f"expected one Arrow item, got {len(items)}")
     return items[0]
 
 

@@ -110,7 +110,7 @@ def check_names(schema: pa.Schema) -> None:
             _ = field.name
             fields.extend(children(field.type))
     except UnicodeDecodeError:
-        raise MalformedValue("an Arrow schema names a field by what is no UTF-8") from None
+        raise MalformedValue("an Arrow schema has a field name that is not UTF-8") from None
 
 
 def children(type_: Any) -> list[Any]:
@@ -160,5 +160,5 @@ class _Flatbuffer:
     def child(self, table: int, index: int) -> int:
         position = self.field(table, index)
         if position is None:
-            raise MalformedValue("an Arrow message is without its content")
+            raise MalformedValue("an Arrow message has no content")
         return position + self._get("<I", position)

@@ -147,7 +147,7 @@ def _dtype(obj: object, dtype: np.dtype[Any], writer: Writer) -> Any:
 def _read_array(node: Array, reader: Reader) -> np.ndarray[Any, Any]:
     dtype, work = dtypes.from_wire(node.dtype)
     if dtype.subdtype is not None:
-        raise MalformedValue("a subarray is no dtype of an array")
+        raise MalformedValue("an array came with a subarray dtype, which no array has")
     shape = tuple(node.shape)
     # Python integers do not overflow; numpy refuses what does not fit its own
     size = dtype.itemsize

@@ -79,7 +79,7 @@ class PolarsType:
         except pl.exceptions.PanicException as error:  # a BaseException: polars gave up on nonsense
             raise MalformedValue("polars cannot read the frame that came") from error
         if not isinstance(frame, pl.DataFrame):
-            raise MalformedValue("a polars frame is due")
+            raise MalformedValue("the value is not a polars frame")
         if frame.columns != table.column_names:  # polars calls a column without a name `column_0`
             frame.columns = table.column_names
         if not node.polars.series:

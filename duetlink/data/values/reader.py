@@ -61,7 +61,9 @@ class BodyReader:
         self._next_node += 1
         kind = node.WhichOneof("kind")
         if kind is None:
-            raise MalformedValue(f"part {self._next_node - 1} is of a kind unknown here; is the peer newer?")
+            raise MalformedValue(
+                f"part {self._next_node - 1} is of an unknown kind; update duetlink on this side"
+            )
         if self._only_flat and not is_flat(node, kind):
             raise NotFlat(kind)
         self._depth += 1
@@ -72,13 +74,13 @@ class BodyReader:
     def expect(self, type_: type[T]) -> T:
         obj = self.value()
         if type(obj) is not type_:
-            raise MalformedValue(f"a {type_.__name__} is due, a {type(obj).__name__} came")
+            raise MalformedValue(f"expected a {type_.__name__}, got a {type(obj).__name__}")
         return obj
 
     def children(self, count: int) -> Iterator[object]:
         if count > len(self._nodes) - self._next_node:
             raise MalformedValue(
-                f"{count:,} parts are announced, {len(self._nodes) - self._next_node:,} are there"
+                f"{count:,} parts are announced, but only {len(self._nodes) - self._next_node:,} came"
             )
         return (self.value() for _ in range(count))
 

@@ -177,7 +177,7 @@ def _tensor(dtype: torch.dtype, shape: tuple[int, ...], order: list[int], view: 
     if not order:
         return flat.view(shape)
     if sorted(order) != list(range(len(shape))):
-        raise MalformedValue("a tensor's order of dimensions is no permutation")
+        raise MalformedValue("a tensor's order of dimensions is not a permutation")
     inverse = sorted(range(len(order)), key=order.__getitem__)
     return flat.view([shape[dim] for dim in order]).permute(inverse)
 

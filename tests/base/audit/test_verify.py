@@ -109,8 +109,8 @@ def test_any_other_choice_or_order_of_lines_is_found(
         ([2, 3, 4, 5, 6, 7], [(1, "missing", "entries 0 to 1 before it")]),
         ([0, 1, 2, 3, 4], [(6, "missing", "entries 5 to 7 at the end")]),
         ([], [(1, "missing", "entries 0 to 7 at the end")]),
-        ([0, 1, 3, 2, 4, 5, 6, 7], [(4, "reordered", "entry 2 stands behind entry 3")]),
-        ([0, 1, 2, 2, 3, 4, 5, 6, 7], [(4, "repeated", "entry 2 stands here once more")]),
+        ([0, 1, 3, 2, 4, 5, 6, 7], [(4, "reordered", "entry 2 comes after entry 3")]),
+        ([0, 1, 2, 2, 3, 4, 5, 6, 7], [(4, "repeated", "entry 2 is repeated here")]),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(
@@ -254,7 +254,7 @@ def test_a_log_that_was_moved_away_goes_on_and_both_files_together_are_intact(
     assert [str(finding) for finding in verify(log.path, [first, second]).findings] == [
         f"{second}, line 3: changed: the line is not an entry as it was written: its hash is another"
     ]
-    with pytest.raises(AuditUnavailable, match="there is no earlier file"):
+    with pytest.raises(AuditUnavailable, match=r"the earlier file .* does not exist"):
         verify(log.path, [first.with_name("audit.jsonl.3"), first, second])
 
 

@@ -25,7 +25,7 @@ def test_any_bytes_of_a_peer_are_read_or_refused(content: bytes) -> None:
 
 
 def test_what_is_nested_too_deep_is_refused() -> None:
-    with pytest.raises(RemoteProtocolError, match="the peer's decision is no JSON"):
+    with pytest.raises(RemoteProtocolError, match="the peer's decision is not valid JSON"):
         json_.load(b"[" * json_.MAX_BYTES, "decision")
 
 

@@ -91,7 +91,7 @@ def test_changed_keeps_what_is_not_named() -> None:
 @pytest.mark.parametrize(
     ("compression", "message"),
     [
-        (Compression(codec={"tensor": "zstd"}), "codec 'zstd' for tensor is not there on both sides"),
+        (Compression(codec={"tensor": "zstd"}), "codec 'zstd' for tensor is not available on both sides"),
         (
             Compression(codec={"bytes": "raw"}, level={"bytes": 3}),
             "codec 'raw' has levels 0 to 0, not 3",

@@ -154,7 +154,7 @@ class FixedPoint:
                 raise ValueError("bytes that mean nothing are set")
             return cls(bits, fraction_bits, limit, members)
         except (struct.error, ValueError) as error:
-            raise RemoteProtocolError(f"a fixed point that is none: {error}") from None
+            raise RemoteProtocolError(f"a malformed fixed-point format: {error}") from None
 
 
 def _headroom(members: int) -> int:

@@ -137,7 +137,7 @@ class SketchPlan:
         try:
             return cls(*_WIRE.unpack(data))
         except (struct.error, ValueError) as error:
-            raise RemoteProtocolError(f"a plan of a sketch that is none: {error}") from None
+            raise RemoteProtocolError(f"a malformed plan of a sketch: {error}") from None
 
 
 def mixed(places: Words, seed: int) -> Words:

@@ -39,4 +39,4 @@ def by_number(number: int) -> IndexCodec:
     try:
         return _BY_NUMBER[number]
     except KeyError:
-        raise UnknownCodec(f"positions of index codec {number}, which is not there") from None
+        raise UnknownCodec(f"the positions use index codec {number}, which is not installed here") from None

@@ -51,4 +51,4 @@ def by_number(number: int) -> ValueCodec:
     try:
         return _BY_NUMBER[number]
     except KeyError:
-        raise UnknownCodec(f"values of value codec {number}, which is not there") from None
+        raise UnknownCodec(f"the values use value codec {number}, which is not installed here") from None
