@@ -32,13 +32,13 @@ class Entry:
     number: int = -1  # 0, 1, 2, … from the beginning of the log; assigned when it is appended
     when: str = ""  # UTC, ISO 8601
     session: str = ""  # random, one for each duet on each side
-    peer: str = ""  # as it called itself
+    peer: str = ""  # the name that the peer gave itself
     request: int | None = None  # its number in `duet.requests`
     transfer: int | None = None  # its number in `duet.transfers`
     name: str = ""
     revision: int | None = None
     value_kind: str = ""
-    size_bytes: int | None = None  # of the whole object
+    size_bytes: int | None = None  # size of the whole object
     left_bytes: int | None = None  # sent when the transfer had ended, or by a connection
     came_bytes: int | None = None  # received by a connection
     connection: int | None = None  # number of a connection through a port, the same at its start and its end

@@ -130,7 +130,7 @@ class OpenHere:
         def begin() -> None:
             for plan in plans:
                 if plan not in closing:
-                    with contextlib.suppress(LinkClosed):  # it was closed a moment ago
+                    with contextlib.suppress(LinkClosed):  # its loop was closed a moment ago
                         closing[plan] = plan.thread.submit(plan.close(limit_s))
 
         # an error or a Ctrl-C that came out of here would skip the hooks of other libraries

@@ -110,7 +110,7 @@ class LoopThread:
         """Cancel running tasks, end the thread, close the loop. Safe to call twice."""
         if os.getpid() != self._process:
             return
-        with contextlib.suppress(RuntimeError):  # it is closed, maybe by another thread this moment
+        with contextlib.suppress(RuntimeError):  # the loop is closed, maybe by another thread at this moment
             self._loop.call_soon_threadsafe(self._loop.stop)
         if threading.current_thread() is not self._thread:
             self._thread.join()

@@ -33,7 +33,7 @@ class Scope:
         except TimeoutError:
             assert self._error is not None
             raise self._error from None
-        if kind is None and self._error is not None:  # it was through before the cancellation came
+        if kind is None and self._error is not None:  # the block ended before the cancellation arrived
             raise self._error
 
     def leave(self, error: Exception) -> None:

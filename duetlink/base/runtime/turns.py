@@ -45,4 +45,4 @@ class Turns:
                     sys.setswitchinterval(self._usual_s)
 
 
-turns = Turns()  # of this interpreter, as the interval is
+turns = Turns()  # one per interpreter, like the interval

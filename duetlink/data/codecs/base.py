@@ -75,7 +75,7 @@ LOSSLESS = Bound()
 class Codec(ABC):
     """One way to encode. Arrays are C-contiguous, of `element.storage`; a byte string is a `uint8` array."""
 
-    number: ClassVar[int]  # what a chunk carries; never used again for another codec
+    number: ClassVar[int]  # written in chunks; never reused for another codec
     name: ClassVar[str]
     # BYTES: any bytes; TENSOR: knows what its items are; GRADIENT: leaves items out; VERSION: a VersionCodec
     kind: ClassVar[str]

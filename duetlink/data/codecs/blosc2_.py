@@ -32,7 +32,7 @@ _HEADER = struct.Struct("<BBBBiii6s2s6sBB")
 _EXTENDED, _COPIED, _NOT_SPLIT = 0x05, 0x02, 0x10
 _ALL_ZERO = 0x10
 _SHUFFLE, _BITSHUFFLE, _BYTEDELTA = 1, 2, 35
-_LZ4, _ZSTD = 1, 5  # as arguments, and in the header's byte for the codec
+_LZ4, _ZSTD = 1, 5  # as arguments, and in the codec byte of the header
 _FORMAT = {_LZ4: 1 << 5, _ZSTD: 4 << 5}  # in the header's flags
 
 

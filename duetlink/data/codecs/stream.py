@@ -17,7 +17,7 @@ from duetlink.errors import LimitExceeded, LocalProtocolError, MalformedChunk
 
 CHUNK_BYTES = 1 << 20
 DEFAULT_MAX_BYTES = 1 << 30
-_HEADER_BYTES = chunk.MIN_BYTES + 8  # of one dimension
+_HEADER_BYTES = chunk.MIN_BYTES + 8  # header of a chunk of one dimension
 
 
 def compress(data: Octets, codec: str = "zstd", level: int | None = None) -> bytes:

@@ -26,7 +26,7 @@ from duetlink.errors import LimitExceeded, RemoteProtocolError, SettingError
 # `PrepSpec` has a method with the name of each.
 STEPS: tuple[type[Step], ...] = (Missing, DropMissing, Cast, Select, OneHot, Scale, Clip, Split)
 VERSION = 1
-MAX_BYTES = 1024 * 1024  # of the JSON
+MAX_BYTES = 1024 * 1024  # largest size of the JSON
 MAX_STEPS = 1_000
 MAX_FIELDS = 100_000  # total number of columns and categories in all steps
 _BY_NAME = {step.name: step for step in STEPS}
@@ -50,7 +50,7 @@ class PrepSpec:
             raise SettingError("a preparation has one split at most")
 
     def __eq__(self, other: object) -> bool:
-        # by the JSON: a category 1 is not the category True
+        # compares the JSON, in which the category 1 differs from True
         return isinstance(other, PrepSpec) and self.to_json() == other.to_json()
 
     def __hash__(self) -> int:

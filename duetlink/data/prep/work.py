@@ -82,7 +82,7 @@ class Work:
             if self.fields[name].type in FLOATS:
                 self.set(name, nw.when(~column.is_nan()).then(column))
             elif self.fields[name].type == TEXT:
-                self.set(name, column.cast(nw.String))  # of a category or dictionary
+                self.set(name, column.cast(nw.String))  # decodes a category or dictionary
 
     # -- for steps -------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ class DataProfile:
         self.element, self.kind = element, kind
         self.choice: Choice | None = None
         self.plan: Plan | None = None
-        self.speed: float | None = None  # of the path, when it was decided
+        self.speed: float | None = None  # bytes/s of the path at the time of the decision
         self.due: str | None = ""  # the reason for the next decision; None: no decision is due
         self.look_at = 0  # index of the chunk at which the data are sampled next
         self.ratios: dict[Key, float] = {}

@@ -110,13 +110,13 @@ class PathEstimate:
         objective, speed, figures = self.settings.objective, self.speed, self.figures(profile, choice)
         size = min(_LARGE_CHUNK_BYTES, self.size_bytes // (_CHUNKS * (2 if objective == LATENCY else 1)))
         if objective == FEWEST_BYTES or (choice.raw and self.line.processor_bound and speed is not None):
-            size = _MOST_CHUNK_BYTES  # what repeats is found within a chunk
+            size = _MOST_CHUNK_BYTES  # repetitions are found only within a chunk
         workers = self.tuner.workers
         if speed is None:
             size = min(size, _FIRST_CHUNK_BYTES)
         else:
             size = int(min(size, _CHUNK_S * speed / figures.ratio))
-            if not self.goodput.free:  # else encoding may be what is slow
+            if not self.goodput.free:  # otherwise encoding may be the slow part
                 workers = min(workers, math.ceil(_SPARE * speed / figures.ratio / figures.encode))
         size = max(_LEAST_CHUNK_BYTES, 1 << max(0, size.bit_length() - 1))
         workers = 1 if choice.raw or objective == LEAST_CPU else max(1, workers)

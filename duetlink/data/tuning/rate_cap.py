@@ -13,7 +13,7 @@ class RateCap:
 
     def __init__(self, bytes_per_s: float | None = None) -> None:
         self.rate_bytes_per_s = bytes_per_s  # the cap in force
-        self._free_at_s = float("-inf")  # when everything let through so far has left at the allowed rate
+        self._free_at_s = float("-inf")  # time at which all admitted bytes have left at the allowed rate
         self._lock = threading.Lock()
 
     def set_rate(self, bytes_per_s: float | None, now_s: float) -> None:

@@ -61,9 +61,11 @@ class Tuner:
     wanted: Callable[[str], None] = lambda codec: None
     numbers: Iterator[int] = field(default_factory=itertools.count)
     goodput: dict[str, float] = field(default_factory=dict)  # by path: bytes per second, as measured last
-    latest: dict[tuple[str, str], Choice] = field(default_factory=dict)  # by path and element
-    tried: dict[SpeedKey, float] = field(default_factory=dict)  # on samples
-    encode: dict[SpeedKey, float] = field(default_factory=dict)  # of chunks
+    latest: dict[tuple[str, str], Choice] = field(
+        default_factory=dict
+    )  # the latest choice, by path and element
+    tried: dict[SpeedKey, float] = field(default_factory=dict)  # measured on samples
+    encode: dict[SpeedKey, float] = field(default_factory=dict)  # measured on chunks
     decode: dict[tuple[str, Kind], float] = field(default_factory=dict)
     call_s: dict[str, float] = field(default_factory=dict)  # by codec: fixed cost of a call
     banned: dict[tuple[str, SpeedKey], float] = field(default_factory=dict)  # end of a choice's ban, by path

@@ -105,7 +105,7 @@ def _leaves(items: np.ndarray[Any, Any], plain_nan: bool) -> Iterator[np.ndarray
     """Yield views of the bools and floats, which may have several representations."""
     dtype = items.dtype
     if dtype.names is not None:
-        if not (_uses(dtype) > 1).any():  # where fields overlap, another one shows the bits
+        if not (_uses(dtype) > 1).any():  # if fields overlap, another field shows these bits
             for name in dtype.names:
                 yield from _leaves(items[name], plain_nan)
     elif items.size and dtype.kind == "c" and plain_nan:

@@ -44,7 +44,7 @@ class PolarsType:
                 return None
             cells = max(1, obj.height) * max(
                 1, obj.width
-            )  # where there is none, the names of columns are left
+            )  # a frame without rows still has the names of its columns
             return cells + sum(_further_categories(dtype, obj.height) for dtype in obj.dtypes)
         if isinstance(obj, pl.Series):
             if obj.dtype.is_nested():

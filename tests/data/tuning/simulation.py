@@ -194,7 +194,7 @@ class Fixed:
         return self._choice
 
     def ignore(self, *arguments: object) -> None:
-        """What a course is told means nothing to it."""
+        """Any input to a controller is harmless."""
 
     encoded = sent = decoded = finished = ignore
 
@@ -233,7 +233,7 @@ class Simulation:
 
     def __post_init__(self) -> None:
         self.world.advance = self._try_for
-        self._later: list[Callable[[], None]] | None = None  # what happens while the course is being asked
+        self._later: list[Callable[[], None]] | None = None  # what happens while the controller chooses
         self._encoding: deque[_Chunk] = deque()  # waiting or being encoded
         self._order: deque[_Chunk] = deque()  # not yet given to the transport
         self._wire: deque[_Chunk] = deque()  # given to it, not yet at the peer

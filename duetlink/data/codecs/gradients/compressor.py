@@ -57,7 +57,7 @@ class GradientCompressor(ABC):
     """One worker's compressor of all its gradients. One thread at a time may use it."""
 
     name: ClassVar[str]
-    slots: ClassVar[tuple[str, ...]]  # of a tensor's state
+    slots: ClassVar[tuple[str, ...]]  # names of the arrays in a tensor's state
 
     def __init__(self, *, seed: int = 0) -> None:
         """Use `seed` for every random choice: equal seeds and inputs give equal chunks."""

@@ -114,7 +114,7 @@ class FixedPointFormat:
             if not self.exact:
                 np.clip(scaled, -most, most, out=scaled)
             whole = scaled.reshape(-1)[: out.size - done]
-            with np.errstate(invalid="ignore"):  # only where a member has lied about its exponents
+            with np.errstate(invalid="ignore"):  # happens only if a member lied about its exponents
                 out[done : done + whole.size] = whole
             done += whole.size
         return out

@@ -80,7 +80,7 @@ class Spans:
         """Return a mask of the blocks in which every order of additions gives the exact sum, as integers
         do."""
         top, low = self.top.astype(np.int32), -self.neg_low.astype(np.int32)
-        highest = top + (members - 1).bit_length()  # of a sum, at most
+        highest = top + (members - 1).bit_length()  # highest possible bit of a sum
         fits = highest - low + 1 <= element.mantissa_bits + 1
         in_range = highest <= largest_exponent(element)
         proven: NDArray[np.bool_] = (self.top == NONE) | (~self.special() & fits & in_range)

@@ -12,7 +12,7 @@ from duetlink.data.codecs.base import Array
 from duetlink.data.codecs.element import BFLOAT16, BY_NAME, Element
 
 FLOATS = frozenset(BY_NAME[name] for name in ("float16", "float32", "float64", "bfloat16"))
-Floats: TypeAlias = NDArray[np.floating[Any]]  # of `computed_in`
+Floats: TypeAlias = NDArray[np.floating[Any]]  # dtype `computed_in(element)`
 
 
 def computed_in(element: Element) -> np.dtype[np.floating[Any]]:

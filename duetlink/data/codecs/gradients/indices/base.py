@@ -17,7 +17,7 @@ Positions: TypeAlias = NDArray[np.int64]
 class IndexCodec(ABC):
     """One way to write a set of positions. Instances hold no state."""
 
-    number: ClassVar[int]  # what a payload carries; never used again for another codec
+    number: ClassVar[int]  # written in payloads; never reused for another codec
     name: ClassVar[str]
     exact: ClassVar[bool] = True  # decoding returns exactly the encoded positions
 

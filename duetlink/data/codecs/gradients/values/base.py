@@ -14,7 +14,7 @@ Values: TypeAlias = NDArray[np.float32]
 class ValueCodec(ABC):
     """One way to write values. Instances hold no state. The payload does not contain their number."""
 
-    number: int  # what a payload carries; never used again for another codec
+    number: int  # written in payloads; never reused for another codec
     name: str
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What steers a course: settings, pins, failures, chunk sizes, what is tried, and what is loaded."""
+"""The decisions of a codec controller: settings, pins, failures, chunk sizes, trials, and loading."""
 
 from __future__ import annotations
 

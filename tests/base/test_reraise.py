@@ -1,4 +1,4 @@
-"""An error once more: what it says is the same, and where it was raised is not."""
+"""A copied error has the same class and words, and no traceback."""
 
 from __future__ import annotations
 
