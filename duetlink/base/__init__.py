@@ -15,6 +15,6 @@ Example: a public method blocks the caller's thread while its coroutine runs on 
 cancels the coroutine:
 
     thread = LoopThread()
-    reply = thread.run(link.call(pack(body, call_id=7)))     # from any thread but the loop's own
+    thread.run(asyncio.sleep(1, "done"))    # "done", after a second; from any thread but the loop's own
     thread.stop()
 """

@@ -267,10 +267,7 @@ export interface GroupState {
   sum: GroupSum | null;
 }
 
-/**
- * A session code that a peer can still use. It is never in a trait, so that no saved notebook contains
- * it.
- */
+/** A session code that a peer can still use; never in a trait, so that no saved notebook contains it. */
 export interface Code {
   kind: "code";
   code: string;

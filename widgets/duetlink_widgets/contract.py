@@ -324,8 +324,7 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A session code that a peer can still use. It is never in a trait, so that no saved notebook contains
-    it."""
+    """A session code that a peer can still use; never in a trait, so that no saved notebook contains it."""
 
     kind: Literal["code"]
     code: str

@@ -5,7 +5,7 @@ Each line is canonical JSON with its number, the SHA-256 of itself (`hash`) and 
 moved is detected, and so is an end that was cut off. A rewrite of everything from one line to the end, head
 file included, is not detected: to detect it, note the last hash elsewhere and compare.
 
-Example: two lines, with hashes shortened:
+Example: two lines, with shortened hashes and without other fields:
 
     {"hash":"5c1f…","kind":"opened","number":0,"previous":"0000…"}
     {"hash":"9e02…","kind":"closed","number":1,"previous":"5c1f…"}

@@ -72,8 +72,7 @@ class Journal:
                 return head, 0
 
     def identity(self) -> tuple[int, ...]:
-        """Return a key that changes when the file or its head does; empty if one is missing. Raises
-        OSError."""
+        """Return a key that changes with the file or its head; empty if one is missing. Raises OSError."""
         return files.identity(self.path)
 
     # -- append despite damage -------------------------------------------------------------------------------

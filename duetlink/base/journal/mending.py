@@ -85,7 +85,7 @@ def _put_torn_aside(
 
 
 def _last(fd: int, size_bytes: int, max_line_bytes: int) -> Head:
-    """Return the last valid line of a journal without a head. Bytes after it stay, for a verification to
+    """Return the last valid line of a journal without a head; later bytes stay, for a verification to
     find."""
     tail = files.read_range(fd, max(0, size_bytes - 2 * max_line_bytes), size_bytes)
     for line in reversed(tail.split(b"\n")):

@@ -64,8 +64,7 @@ class Reserve:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Free the reserve within the block, for code that opens descriptors; then refill it as far as
-        possible."""
+        """Free the reserve within the block, for code that opens descriptors; then refill it if possible."""
         with self._lock:
             self._lent += 1
             self._free()

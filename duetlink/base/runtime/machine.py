@@ -31,14 +31,13 @@ def loopback_mark(of: bytes) -> bytes:
 
 
 def is_marked(of: bytes, mark_: bytes) -> bool:
-    """Return True if `mark_` was made on this machine, by the sender or by a process that gave it the
-    mark."""
+    """Return True if `mark_` was made on this machine. Its sender may also have received it from here."""
     return _same(mark(of), mark_)
 
 
 def has_loopback(of: bytes, mark_: bytes) -> bool:
-    """Return True if `mark_` was made in this network namespace, by the sender or a process that shared
-    it."""
+    """Return True if `mark_` was made in this network namespace. Its sender may have received it from
+    here."""
     return _same(loopback_mark(of), mark_)
 
 

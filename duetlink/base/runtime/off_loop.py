@@ -14,8 +14,10 @@ _OFF_LOOP_BYTES = 1024 * 1024
 async def off_loop(
     size_bytes: int, function: Callable[..., Any], *arguments: Any, least_bytes: int = _OFF_LOOP_BYTES
 ) -> Any:
-    """Call `function`, in another thread if `size_bytes` is large; it has ended when this returns or
-    raises."""
+    """Call `function`, in another thread if `size_bytes` is large.
+
+    The function has ended when this returns or raises, also after a cancellation.
+    """
     if size_bytes < least_bytes:
         return function(*arguments)
     future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)

@@ -45,8 +45,11 @@ def write(fd: int, piece: memoryview, offset_bytes: int) -> None:
 
 
 def seal(fd: int, seals: int = SEALS) -> None:
-    """Make the content final, or the size with FIXED_SIZE. Raises OSError: EBUSY while it is mapped
-    writable."""
+    """Make the content final, or the size with FIXED_SIZE.
+
+    Raises:
+        OSError: EBUSY while the memory is mapped writable.
+    """
     if sys.platform == "linux":
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
 

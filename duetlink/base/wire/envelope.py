@@ -21,8 +21,7 @@ M = TypeVar("M", bound=Message)
 
 
 def parsed(kind: type[M], data: bytes, problem: str) -> M:
-    """Parse a protobuf message that came from outside; raise RemoteProtocolError with `problem` if it
-    fails."""
+    """Parse a protobuf message from outside; raise RemoteProtocolError with `problem` if that fails."""
     try:
         return kind.FromString(data)
     except DecodeError:

@@ -81,8 +81,8 @@ class Blosc2Codec(Codec):
         return self.filters if element.size_bytes > 1 else self.filters[:1]
 
     def _flags(self) -> tuple[int, int, int]:
-        """Return the flags of a chunk that is coded, stored because coding saved nothing, or stored as
-        tiny."""
+        """Return the flags of a coded chunk, of one stored because coding saved nothing, and of a tiny
+        one."""
         coded = _EXTENDED | _FORMAT[self.compressor]
         return coded, coded | _COPIED, _EXTENDED | _COPIED
 

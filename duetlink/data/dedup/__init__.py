@@ -11,9 +11,10 @@ The nouns:
     manifest    the sizes and names of all chunks of a body, which the sender announces
     held body   a body that this side keeps in memory to find chunks in
 
-Example: a receiver holds a column of 1,000,000 float64 and is offered one with 1,000 more rows. Both bodies
-are cut every `target` bytes of rows, so all chunks but the last one have the same names, and only the last
-chunk of the column and the new rows are sent:
+Example: a receiver holds an array of 1,000,000 float64 and is offered one with 1,000 more, a body of
+8,008,064 bytes. Both bodies are cut at rows near the target, here every 8,192 bytes, so the first 976
+chunks of both have the same names. Only 12,672 bytes are sent: 4,608 at the old end of the array, 8,000 of
+new rows, and a header of 64:
 
     cuts = cut(pieces, segments)                            # sender
     manifest = Manifest(cuts, name_chunks(pieces, cuts, key))

@@ -33,8 +33,10 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """`size_bytes` bytes of the announced body at `target_start`, found at `source_start` of held body
-    `source`."""
+    """A range of the announced body that a held body contains.
+
+    `size_bytes` bytes at `target_start` are equal to those at `source_start` of held body number `source`.
+    """
 
     target_start: int
     size_bytes: int
@@ -66,8 +68,7 @@ def find(manifest: Manifest, held: Sequence[Held], key: bytes) -> list[Match]:
 def _chunks(
     manifest: Manifest, body: memoryview, segments: Sequence[Segment], key: bytes
 ) -> Iterator[tuple[int, _Chunk]]:
-    """Yield start, size and name of a held body's chunks, except chunks cut by rules that the manifest
-    lacks."""
+    """Yield start, size and name of a held body's chunks, except those of rules that the manifest lacks."""
     target = manifest.cuts.target_bytes
     rules = {_rule(run, target) for run in manifest.cuts.runs}
     pieces, gear, start = Pieces(body), Gear(), 0

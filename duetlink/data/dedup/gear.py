@@ -47,8 +47,7 @@ class Gear:
         self._sieved = np.empty(len(self._prints), np.bool_)
 
     def fingerprints(self, data: memoryview) -> NDArray[np.uint16]:
-        """Return a fingerprint per byte, of the up to 16 bytes that end with it. Valid until the next
-        call."""
+        """Return a fingerprint per byte, of up to 16 bytes that end with it; valid until the next call."""
         prints = self._prints[: len(data)]
         shifted = self._shifted[: len(data)]
         even = len(data) & ~1

@@ -48,8 +48,11 @@ class Bounded(Step):
         return self.bounds
 
     def field_before(self, fields: Fields, where: str) -> Field:
-        """Return the column's field; raise PrepError if it is no column of numbers, or its bounds are
-        open."""
+        """Return the column's field.
+
+        Raises:
+            PrepError: the column does not exist or has no numbers, or its bounds are open.
+        """
         found = typed_field(fields, self.column, NUMBERS, self.name, where)
         if self.bounds is None:
             raise PrepError(

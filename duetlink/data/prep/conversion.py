@@ -32,8 +32,7 @@ Value = tuple[Any, Any]  # the new column, with misfits missing; a mask of items
 
 
 def converted(column: Any, before: str, kind: str) -> Value:
-    """Return a column of type `before` as `kind` (both names of `fields.py`), and a mask of the items that
-    fit."""
+    """Convert a column of type `before` to `kind` (names of `fields.py`); also return which items fit."""
     if before == kind:
         return column, None
     if before == TEXT:

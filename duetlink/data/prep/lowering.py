@@ -80,8 +80,7 @@ def first_unfit(spec: PrepSpec, number: int, fields: Fields, where: str, *, orde
 
 
 def blamed(spec: PrepSpec, number: int, bad: Mapping[str, Any], where: str, row: int | None) -> PrepError:
-    """Return the error for the row `bad` that `first_unfit` found; `row` is its number in `where`, if
-    known."""
+    """Return the error for the row `bad` of `first_unfit`; `row` is its number in `where`, if known."""
     step = spec.steps[number - 1]
     column, what = step.blame(bad[BAD])
     at = f"row {row:,}" if row is not None else "a row (whose number is not known: the source has no order)"

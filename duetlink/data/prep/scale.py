@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scale(Bounded):
-    """Scale to float64 from 0 at the lower bound to 1 at the upper one; items beyond a bound become 0 or
-    1."""
+    """Scale to float64 from 0 at the lower bound to 1 at the upper one; items beyond them become 0 or 1."""
 
     name: ClassVar[str] = "scale"
 

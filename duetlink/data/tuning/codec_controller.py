@@ -120,7 +120,7 @@ class CodecController:
                     profile.due = why
 
     def sent(self, raw_bytes: int, wire_bytes: int, elapsed_s: float, now_s: float) -> None:
-        """Record that the transport took the next chunk after it held the sender for `elapsed_s` until
+        """Record that the transport took the next chunk, having held the sender for `elapsed_s` until
         `now_s`."""
         with self._lock:
             choice = self._queue.popleft() if self._queue else self._raw

@@ -105,8 +105,7 @@ class ArrowType:
 
 
 def _has_more(kind: pa.DataType) -> bool:
-    """Return True if an item may hold more than one number; the order of dictionary values is data as
-    well."""
+    """Return True for types whose items hold several numbers, or whose dictionary order is data, too."""
     return bool(pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
 
 

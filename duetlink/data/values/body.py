@@ -31,7 +31,7 @@ def padding(size_bytes: int) -> int:
 
 
 def prefix(nodes: Sequence[bytes], segment_sizes: Sequence[int]) -> bytes:
-    """Return everything before the first segment's padding; raise OverflowError if the header is too
+    """Return everything before the first segment's padding; raise OverflowError for a header that is too
     large."""
     header = Header(nodes=nodes, segment_sizes=segment_sizes).SerializeToString()
     if len(header) > MAX_HEADER_BYTES:

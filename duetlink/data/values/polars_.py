@@ -100,8 +100,7 @@ def _further_categories(dtype: Any, rows: int) -> int:
 
 
 def _check(column: pl.Series, writer: Writer) -> None:
-    """Refuse types that Arrow cannot carry: 128-bit integers, and objects, of which it would carry
-    addresses."""
+    """Refuse 128-bit integers, which Arrow lacks, and objects, whose addresses Arrow would carry."""
     dtypes: list[Any] = [column.dtype]
     while dtypes:
         dtype = dtypes.pop()

@@ -124,8 +124,7 @@ def _is_tensor(obj: Any) -> bool:
 
 
 def _order(tensor: torch.Tensor) -> list[int]:
-    """Return the order of dimensions in memory if the tensor is dense but permuted (channels_last), else
-    empty."""
+    """Return the order of dimensions in memory of a dense but permuted tensor (channels_last), else empty."""
     if tensor.is_contiguous() or tensor.numel() == 0:
         return []
     strides = tensor.stride()
@@ -146,8 +145,7 @@ def _memory(tensor: torch.Tensor, order: list[int], plain_nan: bool) -> memoryvi
 
 
 def _shown(items: torch.Tensor, plain_nan: bool) -> torch.Tensor:
-    """Return each bool as 0 or 1 and, with `plain_nan`, all NaNs with the same bits; copies only if
-    needed."""
+    """Return bools as 0 or 1 and, with `plain_nan`, NaNs with equal bits; copy only if needed."""
     if items.dtype is torch.bool:
         octets = items.view(torch.uint8)
         return items if int(octets.max()) <= 1 else octets.clamp(max=1).view(torch.bool)

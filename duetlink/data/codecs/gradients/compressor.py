@@ -40,8 +40,11 @@ class TensorState:
     slots: Mapping[str, Float32Array] = field(default_factory=dict)
 
     def slot(self, slot: str, gradient: Float32Array) -> Float32Array:
-        """Return the array of that slot, or zeros; raise LocalProtocolError if its shape is not the
-        gradient's."""
+        """Return the array of that slot, or zeros.
+
+        Raises:
+            LocalProtocolError: its shape is not that of the gradient.
+        """
         found = self.slots.get(slot)
         if found is None:
             return np.zeros_like(gradient)
@@ -106,8 +109,7 @@ class GradientCompressor(ABC):
             self._tensors.pop(name, None)
 
     def remembered(self, name: str) -> TensorState | None:
-        """Return the memory of one tensor, to `restore` if its chunk does not arrive; None if there is
-        none."""
+        """Return the memory of one tensor, or None, to `restore` it if its chunk does not arrive."""
         return self._tensors.get(name)
 
     def restore(self, name: str, state: TensorState | None) -> None:

@@ -123,8 +123,7 @@ def momentum_update(
 
 
 def select(magnitudes: Float32Array, count: int, seed: int) -> NDArray[np.int64]:
-    """Return sorted positions of about `count`, never more, of the largest of (n,) magnitudes (section 3.1,
-    5).
+    """Return sorted positions of about `count`, never more, of the largest (n,) magnitudes (section 3.1, 5).
 
     The paper takes everything above the threshold if that is between 0.8 and 1.3 times as many as wanted, and
     the exact largest of it if more. Its reference implementation then cuts to `count` by position; here the

@@ -31,8 +31,7 @@ _RANK = struct.Struct("<I")
 
 
 class LowRank(GradientCodec):
-    """Rank u32, P (n, r) and Q (m, r) in float32. The level is the rank; a single chunk starts from seed
-    0."""
+    """Rank u32, P (n, r) and Q (m, r) in float32. The level is the rank; a single chunk uses seed 0."""
 
     number: ClassVar[int] = 49
     name: ClassVar[str] = "low_rank"

@@ -53,8 +53,7 @@ class TopK(ErrorFeedback):
 def sparse(
     array: Float32Array, chosen: NDArray[np.int64], *, index: str, value: str, seed: int
 ) -> tuple[bytes, NDArray[np.int64], Float32Array]:
-    """Encode the items at flat positions `chosen`; return the chunk, the positions really sent, and its
-    decoding.
+    """Encode the items at flat positions `chosen`; return the chunk, the positions sent, and its decoding.
 
     If that would be larger than the whole array, as it may be for few items, the array is sent dense.
     """

@@ -102,8 +102,7 @@ class FixedPointFormat:
         return places[places < items]
 
     def to_integers(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return the integers of the chosen blocks, concatenated, of a flat array of the element's
-        storage."""
+        """Return the integers of the chosen blocks of a flat array of the element's storage, concatenated."""
         out: NDArray[Any] = np.empty(self.items(array.size), self.storage)
         most = (1 << (8 * self.width_bytes - 1 - (self.members - 1).bit_length())) - 1
         done = 0

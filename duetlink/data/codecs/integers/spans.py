@@ -77,8 +77,7 @@ class Spans:
         return special
 
     def proven(self, element: Element, members: int) -> NDArray[np.bool_]:
-        """Return a mask of the blocks in which every order of additions gives the exact sum, as integers
-        do."""
+        """Return a mask of the blocks in which every order of additions gives the exact sum."""
         top, low = self.top.astype(np.int32), -self.neg_low.astype(np.int32)
         highest = top + (members - 1).bit_length()  # highest possible bit of a sum
         fits = highest - low + 1 <= element.mantissa_bits + 1
@@ -87,8 +86,7 @@ class Spans:
         return proven
 
     def width_bits(self, members: int) -> NDArray[np.int32]:
-        """Return the bits of integers that hold every sum exactly, with a sign; undefined for special
-        blocks."""
+        """Return the bits of signed integers that hold every sum exactly; undefined for special blocks."""
         top, low = self.top.astype(np.int32), -self.neg_low.astype(np.int32)
         width = top + (members - 1).bit_length() - low + 2
         return np.where(self.top == NONE, 1, width)

@@ -27,7 +27,7 @@ class IndexCodec(ABC):
 
     @abstractmethod
     def encode(self, positions: Positions, size: int, seed: int) -> bytes:
-        """Return the payload of sorted, unique positions below `size`. `seed` (64 bits) seeds random
+        """Return the payload of sorted, unique positions below `size`; `seed` (64 bits) is for random
         choices."""
 
     @abstractmethod
