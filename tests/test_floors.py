@@ -40,7 +40,7 @@ WINGS = (
 # The same within a package. In `duet` the side that asks and the side that answers do not know each other.
 FLOORS = {
     "base": (
-        ("again", "chance", "quantities", "drawing", "runtime", "wire", "journal", "events"),
+        ("reraise", "chance", "quantities", "drawing", "runtime", "wire", "journal", "events"),
         ("audit", "event_log"),
     ),
     "data": (("codecs", "dedup", "prep"), ("tuning", "values")),
@@ -80,7 +80,7 @@ FLOORS = {
         ("planning", "same_host"),
         ("values",),
         ("sums", "reduce_options"),
-        ("figures_agreement", "letters"),
+        ("figures_agreement", "point_to_point"),
         ("collectives",),
         ("averaging",),
     ),

@@ -96,7 +96,7 @@ def recipients(
 
 
 @dataclass(slots=True)
-class _Outbound:
+class _OutboundFragments:
     """The positions still to be sent to one member."""
 
     positions: deque[int]
@@ -161,7 +161,7 @@ class FragmentNode:
         self._fragments = Fragments(strides.chunks)
         self._chunks: Floats | None = None  # during a round
         self._encoded = Encoded([], np.zeros((0, 0), np.uint8), [])
-        self._out: dict[int, _Outbound] = {}
+        self._out: dict[int, _OutboundFragments] = {}
         self._in: dict[int, _Inbound] = {}
         self._paces: dict[int, Pace] = {}
         self._heard_round = 0
@@ -186,7 +186,7 @@ class FragmentNode:
         self._told |= self.excluded
         before = {to: out.next_s for to, out in self._out.items()}
         self._out = {
-            to: _Outbound(deque(positions.tolist()), max(now_s, before.get(to, now_s)))
+            to: _OutboundFragments(deque(positions.tolist()), max(now_s, before.get(to, now_s)))
             for to, positions in given.items()
         }
 

@@ -120,7 +120,7 @@ def _entropy(density: float) -> float:
 
 
 @dataclass(slots=True)
-class _Course:
+class _ChoiceHistory:
     """The history of sums of one form. All fields but `seconds` are equal at all members."""
 
     calls: int = 0
@@ -156,8 +156,8 @@ async def run(job: SumJob) -> SumReport:
     size_bytes = job.array.nbytes
     if _is_too_small(choice, size_bytes):
         return await job.dense(_too_small(size_bytes))
-    courses: dict[str, _Course] = job.flat.remembered.setdefault("automatic", {})
-    course = courses.setdefault(job.form, _Course())
+    courses: dict[str, _ChoiceHistory] = job.flat.remembered.setdefault("automatic", {})
+    course = courses.setdefault(job.form, _ChoiceHistory())
     if len(courses) > _MOST_COURSES:
         del courses[next(iter(courses))]
     if course.asks:
@@ -173,16 +173,16 @@ async def run(job: SumJob) -> SumReport:
     return replace(report, predicted_s=course.times_s)
 
 
-async def _dense(job: SumJob, course: _Course) -> SumReport:
+async def _dense(job: SumJob, course: _ChoiceHistory) -> SumReport:
     return await job.dense(course.why + _THEREFORE["dense"])
 
 
-async def _integers(job: SumJob, course: _Course) -> SumReport:
+async def _integers(job: SumJob, course: _ChoiceHistory) -> SumReport:
     report = await integers.run(job)
     return replace(report, why=f"{course.why}, and they are integers; {report.why}")
 
 
-async def _union(job: SumJob, course: _Course) -> SumReport:
+async def _union(job: SumJob, course: _ChoiceHistory) -> SumReport:
     bitmap, union_items = await union_of_supports(job)
     density = union_items / job.array.size
     now = predictions(job.flat.choice, job.array.size, job.element, density)
@@ -194,7 +194,7 @@ async def _union(job: SumJob, course: _Course) -> SumReport:
 _RUN = {"dense": _dense, "union": _union, "integers": _integers}
 
 
-async def _ask(job: SumJob, course: _Course) -> None:
+async def _ask(job: SumJob, course: _ChoiceHistory) -> None:
     """Choose the way again, by a sample of all members' arrays and the times that each has measured."""
     head = np.frombuffer(_head(job.array, job.element, course.seconds), np.uint8)
     out = np.empty(job.members * _HEAD.size, np.uint8)
