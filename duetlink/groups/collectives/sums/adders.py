@@ -43,7 +43,7 @@ _STEP = struct.Struct("<BQ")
 _MOST_ITEM_BYTES = 16
 
 
-class _QueuedStep(IntEnum):
+class _RootCommand(IntEnum):
     """The next step, which the root sends to all."""
 
     END = 0
@@ -126,7 +126,7 @@ class Adders:
         `agreed` is data that all members that give a value know to be equal; chunks are added only if it is.
         """
         chunks = await off_loop(items.nbytes, self._chunks, scheme, element, items, agreed)
-        await self._begin(_QueuedStep.UP, chunks.size)
+        await self._begin(_RootCommand.UP, chunks.size)
         await self._up(chunks)
         if not self.at_root:
             return None
@@ -135,20 +135,20 @@ class Adders:
 
     async def tell(self, data: Array | None, sizes: Sequence[int]) -> Array:
         """Bring the root's bytes to all; the others give None, and expect one of `sizes` as their number."""
-        size_bytes = await self._begin(_QueuedStep.DOWN, *(sizes if data is None else [data.size]))
+        size_bytes = await self._begin(_RootCommand.DOWN, *(sizes if data is None else [data.size]))
         out = np.empty(size_bytes, np.uint8) if data is None else data
         await self._down(out)
         return out
 
     async def heads(self, mine: Array) -> list[bytes]:
         """Gather bytes, equally many at each member, from all members that give a value."""
-        await self._begin(_QueuedStep.HEADS, mine.size)
+        await self._begin(_RootCommand.HEADS, mine.size)
         found = await self._gathered(mine)
         return [head for head, has_value in zip(found, self._gives, strict=True) if has_value]
 
     async def end(self) -> None:
         """Release the members that only add: there is no further step."""
-        await self._begin(_QueuedStep.END, 0)
+        await self._begin(_RootCommand.END, 0)
 
     # -- for members that give no value ----------------------------------------------------------------------
 
@@ -156,19 +156,19 @@ class Adders:
         """Do every step that the root sends, until END; for a member that gives no value."""
         while True:
             step, size_bytes = await self._told(None)
-            if step == _QueuedStep.END:
+            if step == _RootCommand.END:
                 return
             work = np.zeros(size_bytes, np.uint8)
-            if step == _QueuedStep.UP:
+            if step == _RootCommand.UP:
                 await self._up(work)
-            elif step == _QueuedStep.DOWN:
+            elif step == _RootCommand.DOWN:
                 await self._down(work)
             else:
                 await self._gathered(work)
 
     # -- steps ---------------------------------------------------------------------------------------------
 
-    async def _begin(self, step: _QueuedStep, *sizes: int) -> int:
+    async def _begin(self, step: _RootCommand, *sizes: int) -> int:
         """Agree on the next step, and return its size in bytes: one of `sizes`; at the root there is only
         one.
 
@@ -184,19 +184,19 @@ class Adders:
             )
         return found_bytes
 
-    async def _told(self, mine: bytes | None) -> tuple[_QueuedStep, int]:
+    async def _told(self, mine: bytes | None) -> tuple[_RootCommand, int]:
         head = np.zeros(_STEP.size, np.uint8) if mine is None else np.frombuffer(mine, np.uint8)
         self._steps += 1
         await self.flat.broadcast(head, UINT8, self.root, self._called("what is next"), restore=False)
         number, size_bytes = _STEP.unpack(head.tobytes())
-        if number not in iter(_QueuedStep):
+        if number not in iter(_RootCommand):
             raise RemoteProtocolError(f"{self.flat.engine.names[self.root]} told of a step {number}")
         if size_bytes > self._limit_bytes:
             raise LimitExceeded(
                 f"{self.flat.engine.names[self.root]} announced {size_bytes:,} bytes of chunks; this group "
                 f"takes {self._limit_bytes:,} at once"
             )
-        return _QueuedStep(number), size_bytes
+        return _RootCommand(number), size_bytes
 
     async def _up(self, chunks: Array) -> None:
         engine = self.flat.engine
