@@ -18,8 +18,6 @@ _TURNS = 16  # reads before other callbacks of the loop run
 
 
 class _Outgoing:
-    """The part of a frame that is still to be sent."""
-
     def __init__(self, pieces: Sequence[bytes], fds: list[int]) -> None:
         self.pieces = deque(memoryview(piece) for piece in pieces if piece)
         self.fds = fds  # duplicates, which are closed after they have been sent

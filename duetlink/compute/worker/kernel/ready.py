@@ -25,7 +25,7 @@ class Process(Protocol):
         """The exit status, or the negative number of a signal; None until the end is known."""
 
     def kill(self) -> None:
-        """Raises ProcessLookupError."""
+        """Send SIGKILL. Raises ProcessLookupError if the process has ended."""
 
     async def wait(self) -> int:
         """Wait for the end. Returns the exit status, or the negative number of the signal."""

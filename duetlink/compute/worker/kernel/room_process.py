@@ -60,7 +60,7 @@ class RoomProcess:
         return self._ended.result() if self._ended.done() else None
 
     def kill(self) -> None:
-        """Raises ProcessLookupError."""
+        """Send SIGKILL. Raises ProcessLookupError if the process has ended."""
         if self._pidfd < 0:
             raise ProcessLookupError
         signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -91,7 +91,7 @@ class RoomProcess:
 
 
 def _parent(pid: int) -> int:
-    """Raises ProcessLookupError."""
+    """Return the parent's process number. Raises ProcessLookupError if the process has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return int(file.read().rpartition(")")[2].split()[1])

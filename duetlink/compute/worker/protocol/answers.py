@@ -37,7 +37,6 @@ def result(encoded: Encoded, group: Group) -> Answer:
 
 
 def no_result(fault: Fault) -> Answer:
-    """Answer with a fault in place of a result."""
     return json.dumps({"fault": fault.to_list()}).encode(), ()
 
 

@@ -64,7 +64,6 @@ class MatesHandler:
         raise RemoteProtocolError(f"the room of the mates knows no command {command!r}")
 
     def take(self, key: Key, mock: memoryview) -> None:
-        """Keep an encoded mock for the programs to come."""
         self._mocks[key] = mock
 
     def answers(self, body: wire.Body, emit: Emit = lambda name, content: None) -> list[Any]:

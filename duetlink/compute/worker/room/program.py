@@ -69,7 +69,6 @@ class ProgramHandler:
             return handler(json.loads(content), fds, emit)
 
     def _take_asset(self, fields: Any, fds: Sequence[int], emit: Emit) -> Answer:
-        """Keep the memory of an asset for the program to come."""
         (fd,) = fds
         body = map_sealed(fd, fields["size_bytes"], writable_copy=True)
         self._assets[fields["name"], fields["revision"]] = body
@@ -155,8 +154,6 @@ def _body(fields: Any, fds: Sequence[int]) -> wire.Body:
 
 
 class _Run:
-    """The run of a room's program."""
-
     def __init__(self, allowed: Allowed, assets: Assets, body: wire.Body, fields: Any, emit: Emit) -> None:
         self._goes_on = bool(fields.get("goes_on"))
         self._open = contextlib.ExitStack()

@@ -28,7 +28,6 @@ def lock(given: Iterable[Any]) -> list[Any]:
 
 
 def unlock(locked: Sequence[Any]) -> None:
-    """Make the arrays that `lock` returned writable again."""
     for array in locked:
         array.setflags(write=True)
 
