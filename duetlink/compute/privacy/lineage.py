@@ -146,7 +146,7 @@ def _route(steps: Sequence[Step], target: int, positions: Mapping[int, int], twi
     while waiting:
         id_, before = waiting.pop()
         if id_ in twice:  # the room keeps one of them, and this function does not know which
-            raise Unstable(f"two results have the number {id_}; make the result again under a new number")
+            raise Unstable(f"the number {id_} was given to two results; make it again under a new one")
         position = positions.get(id_, before)
         if position >= before:
             raise Unstable(f"there is no result {id_}")

@@ -176,7 +176,8 @@ async def test_where_forks_cannot_compute_a_room_is_a_process_that_is_ready(
 ) -> None:
     def failing(bootstrap: str) -> str:
         failure = (
-            "from duetlink.compute.worker.protocol import libraries; libraries.compute = lambda loaded: 1 / 0"
+            "from duetlink.compute.worker.protocol import libraries\n"
+            "libraries.run_parallel_regions = lambda loaded: 1 / 0"
         )
         return made(bootstrap).replace("main(int(", f"{failure}\nmain(int(")
 
