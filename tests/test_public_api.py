@@ -40,7 +40,7 @@ MEMBERS = {
         "budget description detail duet get kind lossy mock mock_words name prep request revision "
         "size_bytes tags"
     ),
-    "duetlink.duet.asking.pointers.asked:Asked": "dp get request",
+    "duetlink.duet.asking.pointers.result_requests:ResultRequests": "dp get request",
     "duetlink.duet.asking.pointers.remote:Result": "dp get mock prep request",
     "duetlink.duet.asking.functions.function:Function": "source",
     "duetlink.duet.asking.pointers.pointer:ReceivedObject": (

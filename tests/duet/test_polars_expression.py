@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink.compute.operations.allow_lists.allowed import Allowed
-from duetlink.duet.asking.grammar.call import ParsedCall, done_here
+from duetlink.duet.asking.grammar.call import ParsedCall, run_here
 from duetlink.duet.asking.grammar.polars_expression import parsed, parsed_type
 from duetlink.errors import OperationRefused
 from tests.duet.polars_samples import KNOWN
@@ -26,7 +26,7 @@ def same(left: pl.Expr, right: pl.Expr) -> bool:
 def test_each_sample_comes_out_as_it_was() -> None:
     assert len(KNOWN) > 400
     changed = [
-        str(sample) for sample in KNOWN if not same(done_here(parsed(sample, ALLOWED), ALLOWED), sample)
+        str(sample) for sample in KNOWN if not same(run_here(parsed(sample, ALLOWED), ALLOWED), sample)
     ]
     assert changed == []
 
@@ -155,7 +155,7 @@ def test_any_expression_comes_out_as_it_was_or_is_refused(expression: pl.Expr) -
         tree = parsed(expression, ALLOWED)
     except OperationRefused:
         return
-    assert same(done_here(tree, ALLOWED), expression)
+    assert same(run_here(tree, ALLOWED), expression)
 
 
 @pytest.mark.parametrize(
@@ -171,4 +171,4 @@ def test_any_expression_comes_out_as_it_was_or_is_refused(expression: pl.Expr) -
     ],
 )
 def test_types_come_out_as_they_were(dtype: pl.DataType) -> None:
-    assert done_here(parsed_type(dtype, ALLOWED), ALLOWED) == dtype
+    assert run_here(parsed_type(dtype, ALLOWED), ALLOWED) == dtype

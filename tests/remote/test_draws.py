@@ -58,5 +58,5 @@ def test_a_step_is_a_draw_where_it_may_draw(mock: object, act: Act, draws: bool)
     id_ = program.asset("x", 1, mock)
     made = act(program, program.wrap(mock, id_))
     assert is_remote(made)
-    steps = json.loads(program.asked(program.next_id() - 1).text)
+    steps = json.loads(program.program_of(program.next_id() - 1).text)
     assert any("draw" in modes[3] for modes in steps if len(modes) == 4) is draws

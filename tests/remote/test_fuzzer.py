@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 import torch
 
-from duetlink.duet.asking.mocks.agreement import ALIKE, Mates
+from duetlink.duet.asking.mocks.agreement import NO_DIFFERENCE, Mates
 from tests.remote.fuzzer import world
 from tests.remote.fuzzer.draw import program
 from tests.remote.fuzzer.plants import PLANTS
@@ -62,7 +62,7 @@ def found(seeds: range, library: str) -> Difference | None:
 
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_mending_that_is_taken_out_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(Mates, "unlike", lambda self, program, mock: ALIKE)
+    monkeypatch.setattr(Mates, "difference_to_mates", lambda self, program, mock: NO_DIFFERENCE)
     PLANTS[name].take_out(monkeypatch)
     assert found(range(WITHIN), PLANTS[name].library) is not None
 

@@ -139,9 +139,9 @@ class LocalCall:
     def __repr__(self) -> str:
         return (
             f"<{self._submission.name} has run on mocks only: .submit(reason) asks the owner to run it on "
-            f"the real data; what came of the mocks:\n{mock_shown.text_of(self.mock)}>"
+            f"the real data; its result on the mocks:\n{mock_shown.text_of(self.mock)}>"
         )
 
     def _repr_html_(self) -> str:
-        title = f"{visible(self._submission.name)} has run on mocks only; what came of them:"
+        title = f"{visible(self._submission.name)} has run on mocks only; its result on them:"
         return mock_shown.html_of(title, self.mock)

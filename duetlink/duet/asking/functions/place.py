@@ -12,9 +12,9 @@ from typing import Any
 from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.duet.asking.functions.function import Function
 from duetlink.duet.asking.functions.private_training import RemoteTraining
-from duetlink.duet.asking.pointers.asked import Asked
 from duetlink.duet.asking.pointers.library import RemoteFunction, RemoteLibrary
 from duetlink.duet.asking.pointers.remote_session import RemoteSession
+from duetlink.duet.asking.pointers.result_requests import ResultRequests
 from duetlink.duet.asking.recording.program import is_remote
 
 
@@ -57,10 +57,10 @@ def fetch(obj: Any, remote_session: RemoteSession, reason: str, timeout_s: float
         from duetlink.duet.asking.pointers.tensor import fetched_module
 
         return fetched_module(obj, lambda state: fetch(state, remote_session, reason, timeout_s))
-    if isinstance(obj, Asked) or is_remote(obj):
+    if isinstance(obj, ResultRequests) or is_remote(obj):
         return obj.get(reason=reason, timeout_s=timeout_s)
     if isinstance(obj, (list, tuple)) and _holds_pointers(obj):
-        fetched = remote_session.program().held(obj).get(reason=reason, timeout_s=timeout_s)
+        fetched = remote_session.program().pointer_to_list(obj).get(reason=reason, timeout_s=timeout_s)
         return type(obj)(*fetched) if hasattr(obj, "_fields") else fetched  # a named tuple
     return place(obj, remote_session).get(reason=reason, timeout_s=timeout_s)
 

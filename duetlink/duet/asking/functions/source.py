@@ -114,9 +114,9 @@ def _check_kind(function: Any) -> str:
 
 
 def _definition(name: str, source: str) -> tuple[ast.FunctionDef, str]:
-    """Its syntax tree, with lines one higher than in `source`, and its text from `def` on, at the margin.
+    """Return the function's syntax tree, and its text from `def` on without indentation.
 
-    Raises SettingError.
+    Lines in the tree are one higher than in `source`. Raises SettingError if `source` does not match.
     """
     try:
         parsed: Any = ast.parse(f"if True:\n{source}" if source[:1].isspace() else f"\n{source}").body[0]
@@ -261,11 +261,11 @@ def _is_library(path: str) -> bool:
     if root in sys.stdlib_module_names or root == _OURS:
         return True
     module = sys.modules.get(root)
-    places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+    locations = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
     return any(
-        not {"site-packages", "dist-packages"}.isdisjoint(Path(place).parts)
-        for place in places
-        if isinstance(place, str)
+        not {"site-packages", "dist-packages"}.isdisjoint(Path(location).parts)
+        for location in locations
+        if isinstance(location, str)
     )
 
 

@@ -91,7 +91,7 @@ class Arguments:
             return self._input(pointer, ("asset", pointer._info.name, pointer._info.revision))
         if pointer._program is not self._remote_session.program():
             raise OperationRefused(f"{pointer!r} belongs to another duet")
-        program = pointer._program.asked(pointer._id)
+        program = pointer._program.program_of(pointer._id)
         if ("result", program.digest) not in self._numbers:
             shown = self._remote_session.shown(pointer, program)
             self.shown += [] if shown is None else [shown]
@@ -201,7 +201,7 @@ def mocks_of(argument: Any) -> Any:
 def _copied(obj: Any) -> Any:
     try:
         return copy.deepcopy(obj)
-    except Exception:  # of a library's object that cannot be copied
+    except Exception:  # the object of a library cannot be copied
         return obj
 
 

@@ -23,7 +23,7 @@ class ParsedCall(NamedTuple):
     keywords: Mapping[str, Any] = MappingProxyType({})
 
 
-def done_here(tree: Any, allowed: Allowed) -> Any:
+def run_here(tree: Any, allowed: Allowed) -> Any:
     """Run a tree on local objects, and return its result.
 
     Raises:

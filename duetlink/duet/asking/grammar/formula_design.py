@@ -151,7 +151,9 @@ class Design:
             items = list(itertools.islice(itertools.cycle(column.levels), len(mock)))
             stand_in = pd.Series(items, index=mock.index, name=mock.name)
             self._program.has_stand_ins = True
-            values = self._program.made(".copy", [self._program.encode(values)], {}, stand_in, values._hidden)
+            values = self._program.record_result(
+                ".copy", [self._program.encode(values)], {}, stand_in, values._hidden
+            )
         return values.to_numpy()
 
 

@@ -258,7 +258,6 @@ def _is_single(value: Any) -> bool:
 
 
 def _is_truth(value: Any) -> bool:
-    """Return True for a bool, or a column of bools."""
     if isinstance(value, bool):
         return True
     return is_remote(value) and str(getattr(value, "dtype", "")) in ("bool", "boolean")

@@ -14,7 +14,7 @@ import json
 from typing import Any
 
 from duetlink.compute.operations.allow_lists.allowed import Allowed
-from duetlink.duet.asking.grammar.call import done_here, recorded
+from duetlink.duet.asking.grammar.call import recorded, run_here
 from duetlink.duet.asking.grammar.polars_node import BY_HAND
 from duetlink.duet.asking.grammar.polars_reader import Reader
 from duetlink.duet.asking.recording.program import Program
@@ -38,13 +38,13 @@ def read_polars(program: Program) -> None:
     then = polars.when(True).then(1)
     kinds = (polars.Expr, type(then), type(then.when(True).then(1)), type(polars.selectors.all()))
     for kind in kinds:
-        program.reads(kind, read_expression)
+        program.register_reader(kind, read_expression)
     for name in ("Array", "Datetime", "Decimal", "Duration", "Enum", "List", "Struct"):
-        program.reads(getattr(polars, name), read_type)
+        program.register_reader(getattr(polars, name), read_type)
 
 
 def parsed(expression: Any, allowed: Allowed) -> Any:
-    """Parse an expression into a tree from which `done_here` makes an equal expression.
+    """Parse an expression into a tree from which `run_here` makes an equal expression.
 
     Raises:
         OperationRefused: it contains a Python function, is too large, or uses an operation in no list; the
@@ -74,7 +74,7 @@ def parsed(expression: Any, allowed: Allowed) -> Any:
         reader = Reader(not_finite)
         tree = reader.selection(written) if _is_selector(expression) else reader.expression(written)
         try:
-            made = done_here(tree, allowed).meta.serialize(format="binary")
+            made = run_here(tree, allowed).meta.serialize(format="binary")
         except OperationRefused:
             raise
         except Exception as error:  # raised by Polars if the tree calls it wrongly
@@ -93,7 +93,7 @@ def parsed_type(dtype: Any, allowed: Allowed) -> Any:
 
     written = json.loads(polars.lit(None).cast(dtype).meta.serialize(format="json"))
     tree = Reader(0.0).type(written["Cast"]["dtype"])
-    if done_here(tree, allowed) != dtype:
+    if run_here(tree, allowed) != dtype:
         raise OperationRefused(f"the column type {dtype} comes out as another one; {BY_HAND}")
     return tree
 

@@ -11,7 +11,6 @@ UNITS = {"Nanoseconds": "ns", "Microseconds": "us", "Milliseconds": "ms"}
 
 
 def zone_of(written: Any) -> Any:
-    """Return the name of a time zone; None if there is none."""
     return written["inner"] if isinstance(written, dict) else written
 
 

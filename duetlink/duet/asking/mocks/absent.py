@@ -18,18 +18,18 @@ def absent(
 ) -> PrivateValue | None:
     """Return the exception to raise instead of the mock's `error`; None if `error` is true for any data."""
     target = arguments[0] if arguments else None
-    way = _way(operation, target, arguments, keywords) if hasattr(type(target), "_is_remote") else None
-    if target is None or way is None:
+    advice = _advice(operation, target, arguments, keywords) if hasattr(type(target), "_is_remote") else None
+    if target is None or advice is None:
         return None
     key = error.args[0] if error.args else ""
     return PrivateValue(
-        f"{key!r} is not in the mock of {target._title()}, which is made up, and may be in the data: {way}; "
-        "ask for all of it with .get(reason=…); or let the owner name it in the mock, "
+        f"{key!r} is not in the mock of {target._title()}, which is made up, and may be in the data: "
+        f"{advice}; ask for all of it with .get(reason=…); or let the owner name it in the mock, "
         "Mock(categories={column: [label, …]})"
     )
 
 
-def _way(operation: str, target: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str | None:
+def _advice(operation: str, target: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str | None:
     mock = target._mock
     if hasattr(mock, "ngroups"):
         if operation != ".get_group":
@@ -37,18 +37,18 @@ def _way(operation: str, target: Any, arguments: Sequence[Any], keywords: Mappin
         return "take the rows of a group by frame[frame[column] == label]"
     if hasattr(mock, "columns"):
         if target._hidden & (COLUMNS | NAMES):
-            return "take it where it is there by .reindex(columns=[label])"
+            return "take it if it exists by .reindex(columns=[label])"
         of_rows = operation == ".xs" or (operation == ".drop" and "columns" not in keywords)
         if not of_rows or keywords.get("axis", 0) in (1, "columns"):
             return None
-        return "take rows where they are there by .reindex([label])"
+        return "take the rows that exist by .reindex([label])"
     table = getattr(mock, "obj", None)  # the frame of a .loc
     if hasattr(table, "columns") and type(arguments[1]) is tuple and _lacks_column(table, arguments[1][-1]):
         return None
     if isinstance(mock, Mapping):
-        return None if target._hidden == PUBLIC else "look at which there are, duet.remote(builtins).list(x)"
+        return None if target._hidden == PUBLIC else "list the keys by duet.remote(builtins).list(x)"
     if hasattr(mock, "iloc") or table is not None or hasattr(mock, "nlevels"):
-        return "take it where it is there by .reindex([label])"
+        return "take it if it exists by .reindex([label])"
     return None
 
 

@@ -52,21 +52,21 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Unlike:
+class MateDifference:
     """The differences of a result between the mock and its mates."""
 
     hidden: int = PUBLIC  # mask of the sizes that differ: compute/operations/sizes/mask.py
     dtypes: bool = False  # True: the dtypes differ
 
 
-ALIKE = Unlike()
+NO_DIFFERENCE = MateDifference()
 
 
-def _together(found: Iterable[Unlike]) -> Unlike:
+def _together(found: Iterable[MateDifference]) -> MateDifference:
     hidden, dtypes = PUBLIC, False
     for each in found:
         hidden, dtypes = hidden | each.hidden, dtypes or each.dtypes
-    return Unlike(hidden, dtypes)
+    return MateDifference(hidden, dtypes)
 
 
 class Mates:
@@ -86,24 +86,24 @@ class Mates:
         self._mapped: set[tuple[str, int]] = set()  # the mocks that the room has
         self._idle: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._known: dict[str, Unlike] = {}  # by the digests of programs
+        self._known: dict[str, MateDifference] = {}  # by the digests of programs
         self._warned: set[str] = set()
 
-    def unlike(self, program: Program, mock: Any) -> Unlike:
+    def difference_to_mates(self, program: Program, mock: Any) -> MateDifference:
         """Compare a result between its `mock` and its mates. `program` makes the result."""
-        looks = _looks_of(mock)
-        if looks is None or _follows_from_one_asset(program) or self._is_on_loop():
-            return ALIKE
+        questions = _size_steps(mock)
+        if questions is None or _follows_from_one_asset(program) or self._is_on_loop():
+            return NO_DIFFERENCE
         found = self._known.get(program.digest)
         if found is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            answers = self._asked(_with_steps(program, looks))
+            answers = self._asked(_with_steps(program, questions))
             found = _together(_difference(mock, each, program.target) for each in answers if each is not None)
             self._known[program.digest] = found
         return found
 
-    def fails_alone(self, program: Program) -> bool:
+    def succeeds_on_a_mate(self, program: Program) -> bool:
         """Return True if the last step of `program`, which failed on the mocks, succeeds on a mate."""
         if self._is_on_loop():
             return False
@@ -220,7 +220,7 @@ def _follows_from_one_asset(program: Program) -> bool:
     return assets == 1
 
 
-def _looks_of(mock: Any) -> list[Any] | None:
+def _size_steps(mock: Any) -> list[Any] | None:
     """Return the steps that read the sizes, names and dtypes of the result, which is written as [0].
 
     They are its length, and the object without its items. None for objects without such properties.
@@ -235,44 +235,48 @@ def _looks_of(mock: Any) -> list[Any] | None:
     return [length] if kind in (list, tuple) else None
 
 
-def _with_steps(program: Program, looks: Sequence[Any]) -> Program:
-    """Append the steps `looks` to a program; its result is then the list of their results."""
+def _with_steps(program: Program, questions: Sequence[Any]) -> Program:
+    """Append the steps `questions` to a program; its result is then the list of their results."""
     steps, target = json.loads(program.text), program.target
     results = []
-    for operation, arguments in looks:
+    for operation, arguments in questions:
         steps.append([operation, [[target] if argument == [0] else argument for argument in arguments]])
         results.append([len(steps)])
     steps.append(["builtins.list", [["l", *results]]])
     return Program.of_steps(steps, len(steps), program.values)
 
 
-def _difference(mock: Any, answer: Any, target: int) -> Unlike:
-    """Compare a mate's answer to the steps of `_looks_of` with the mock."""
+def _difference(mock: Any, answer: Any, target: int) -> MateDifference:
+    """Compare a mate's answer to the steps of `_size_steps` with the mock."""
     # a fault of the program itself is no answer; a fault of the looks means another kind of object
     if type(answer) is Fault:
-        return Unlike(UNCOUNTED) if answer.step > target and answer.code == faults.RAISED else ALIKE
+        return (
+            MateDifference(UNCOUNTED)
+            if answer.step > target and answer.code == faults.RAISED
+            else NO_DIFFERENCE
+        )
     shape = getattr(mock, "shape", None)
     if shape == () or len(answer) == 1:
         same = tuple(answer[0]) == () if shape == () else answer[0] == len(mock)
-        return ALIKE if same else Unlike(UNCOUNTED)
+        return NO_DIFFERENCE if same else MateDifference(UNCOUNTED)
     count, rest = answer
     if [getattr(rest, name, None) for name in _OF_KIND] != [getattr(mock, name, None) for name in _OF_KIND]:
-        return Unlike(UNCOUNTED)
+        return MateDifference(UNCOUNTED)
     if hasattr(mock, "columns"):
         return _difference_of_frames(mock, count, rest)
     if hasattr(mock, "name") and rest.name != mock.name:
-        return Unlike(UNCOUNTED)
+        return MateDifference(UNCOUNTED)
     theirs = (count, *rest.shape[1:])
     axes = zip(reversed(theirs), reversed(tuple(mock.shape)), strict=True)
     hidden = sum(1 << axis for axis, (one, other) in enumerate(axes) if one != other)
-    return Unlike(hidden, str(rest.dtype) != str(mock.dtype))
+    return MateDifference(hidden, str(rest.dtype) != str(mock.dtype))
 
 
-def _difference_of_frames(mock: Any, count: int, rest: Any) -> Unlike:
+def _difference_of_frames(mock: Any, count: int, rest: Any) -> MateDifference:
     ours, theirs = list(mock.columns), list(rest.columns)
     hidden = PUBLIC if count == len(mock) else COLUMNS << 1
     if len(ours) != len(theirs):
         hidden |= COLUMNS | NAMES
     elif ours != theirs:
         hidden |= NAMES
-    return Unlike(hidden, [str(each) for each in rest.dtypes] != [str(each) for each in mock.dtypes])
+    return MateDifference(hidden, [str(each) for each in rest.dtypes] != [str(each) for each in mock.dtypes])

@@ -83,8 +83,8 @@ def _arrays(obj: Any) -> Iterator[Any]:
             if obj.layout == torch.strided and obj.dtype != torch.bfloat16 and not obj.is_conj():
                 yield torch.Tensor.as_subclass(obj.detach(), torch.Tensor).resolve_neg().numpy()
     elif module in ("pandas", "polars") and hasattr(obj, "columns"):
-        for place in range(min(obj.shape[1], _MOST_COLUMNS)):
-            yield (obj.iloc[:, place] if module == "pandas" else obj.to_series(place)).to_numpy()
+        for index in range(min(obj.shape[1], _MOST_COLUMNS)):
+            yield (obj.iloc[:, index] if module == "pandas" else obj.to_series(index)).to_numpy()
     elif module in ("pandas", "polars") and hasattr(obj, "to_numpy"):
         yield obj.to_numpy()
 

@@ -32,14 +32,14 @@ class RevisionHandle:
 class Revision:
     """One revision of a peer's asset, and its mock once that was fetched. Any thread may fill it in."""
 
-    __slots__ = ("grip", "held", "hidden", "mock", "unaltered")
+    __slots__ = ("handle", "held", "hidden", "mock", "unaltered")
 
     def __init__(self, key: Key) -> None:
         self.held = Retained(f"mock of {key[0]}, revision {key[1]}")
         self.mock: tuple[Any] | None = None  # None: it has not been fetched
         self.unaltered: Unaltered | None = None  # an encoded copy of it; None: there was no memory for one
         self.hidden: int | None = None  # the mask of its private sizes; None: not computed yet
-        self.grip: weakref.ref[RevisionHandle] | None = None
+        self.handle: weakref.ref[RevisionHandle] | None = None
 
 
 class Pin(NamedTuple):
@@ -70,7 +70,6 @@ class Revisions:
         self._loop = asyncio.get_running_loop()
 
     def close(self) -> None:
-        """Release all mocks."""
         with self._lock:
             for of_name in list(self._revisions.values()):
                 for revision in list(of_name.values()):
@@ -85,12 +84,12 @@ class Revisions:
         """Return the handle that a new pointer keeps for as long as it lives."""
         with self._lock:
             revision = self._find(info)
-            grip = revision.grip() if revision.grip is not None else None
-            if grip is None:
-                grip, number = RevisionHandle(), next(self._numbers)
-                revision.grip = weakref.ref(grip, partial(self._dropped, revision, number))
+            handle = revision.handle() if revision.handle is not None else None
+            if handle is None:
+                handle, number = RevisionHandle(), next(self._numbers)
+                revision.handle = weakref.ref(handle, partial(self._dropped, revision, number))
                 self._catalogue.holdings.keep(revision.held, POINTED_TO, number)
-            return grip
+            return handle
 
     def fill(self, revision: Revision, mock: Any, size_bytes: int, unaltered: Unaltered | None) -> Any:
         """Store a mock that was fetched, and return the mock to use.
@@ -153,7 +152,7 @@ class Revisions:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and so is this object
                 self._loop.call_soon_threadsafe(call, *arguments)
 
-    def _dropped(self, revision: Revision, number: int, grip: weakref.ref[RevisionHandle]) -> None:
+    def _dropped(self, revision: Revision, number: int, handle: weakref.ref[RevisionHandle]) -> None:
         self._soon(self._let_go, revision, POINTED_TO, number)
 
     def _let_go(self, revision: Revision, reason: str, by: int | None = None) -> None:

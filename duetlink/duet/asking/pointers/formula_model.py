@@ -12,9 +12,9 @@ from typing import Any
 from duetlink.duet.asking.grammar.formula_design import Design
 from duetlink.duet.asking.grammar.formula_text import constraints
 from duetlink.duet.asking.grammar.syntax_tree import has_rows, placed
-from duetlink.duet.asking.pointers.asked import Asked
 from duetlink.duet.asking.pointers.remote import Remote
 from duetlink.duet.asking.pointers.remote_session import RemoteSession
+from duetlink.duet.asking.pointers.result_requests import ResultRequests
 from duetlink.duet.asking.recording.program import Program, is_remote
 from duetlink.errors import OperationRefused
 
@@ -190,7 +190,7 @@ class FormulaMatrices:
         return f"<patsy.{self._name} at the owner>"
 
 
-class OfFormula(Asked, Remote):
+class OfFormula(ResultRequests, Remote):
     """A pointer to a model that was made by a formula, or to its results.
 
     New data for `predict` is transformed by the formula before the model gets it.

@@ -122,7 +122,7 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
         self._asking = asking
         self._thread = thread
         self._remote_session = remote_session
-        self._grip = remote_session.revisions.hold(info)
+        self._handle = remote_session.revisions.hold(info)
 
     @property
     def duet(self) -> Described:

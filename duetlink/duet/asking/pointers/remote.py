@@ -21,7 +21,7 @@ from duetlink.duet.asking.grammar.frame_evaluation import FrameMethod, methods_o
 from duetlink.duet.asking.mocks import mock_shown
 from duetlink.duet.asking.mocks.mock_tensors import is_tensor
 from duetlink.duet.asking.pointers import called_here
-from duetlink.duet.asking.pointers.asked import Asked
+from duetlink.duet.asking.pointers.result_requests import ResultRequests
 from duetlink.duet.asking.recording import mock_used, sizes
 from duetlink.duet.asking.recording.iteration import LOOPS, items_of, loop_of
 from duetlink.duet.asking.recording.program import FLOATS, PLAIN, Program, mock_of, write_float
@@ -127,7 +127,7 @@ class Remote:
             if value is None and is_tensor(mock):  # `.grad` before the first backward()
                 return None
             hidden = hidden_after(operation, (self,), {}, (mock,), value, program.allowed)
-            made = program.made(operation, [f"[{self._id}]"], {}, value, hidden)
+            made = program.record_result(operation, [f"[{self._id}]"], {}, value, hidden)
             if name in ("iloc", "loc", "at"):
                 made._table = self
             return made
@@ -359,7 +359,7 @@ class Remote:
         return torch_function(function, arguments, keywords or {})
 
     def _torch_type(self, *arguments: Any, **keywords: Any) -> Any:
-        """`tensor.type(…)` of an asset."""
+        """Call `tensor.type(…)` for an asset that is a tensor."""
         import torch
 
         return self.__torch_function__(torch.Tensor.type, (), (self, *arguments), keywords)
@@ -400,7 +400,7 @@ class Remote:
         return mock_shown.html_of(f"{self._title()}; {sizes.mock_words(self)}:", self._mock)
 
 
-class Result(Asked, Remote):
+class Result(ResultRequests, Remote):
     """A pointer to what an operation has made at the owner."""
 
     __slots__ = ("__weakref__", "_hidden", "_state", "_table")
@@ -499,7 +499,7 @@ def _binary(
             mock = function(mine, theirs)
             program.steps.append(f"[{made}{head}[{id_}],{text}]]")
         if made >= program.alarm:
-            program.notice()
+            program.move_to_trace()
         if type(mock) is not type(mine) or type(self) is not Result:  # a tensor's result has its own class
             return program.wrap(mock, made, trimmed(hidden, mock))
         result = _new(Result)
@@ -514,7 +514,9 @@ def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     operation = f"operator.{name}"
 
     def operate(self: Remote) -> Any:
-        return self._program.made(operation, (f"[{self._id}]",), {}, function(self._mock), self._hidden)
+        return self._program.record_result(
+            operation, (f"[{self._id}]",), {}, function(self._mock), self._hidden
+        )
 
     return operate
 

@@ -56,7 +56,6 @@ class RemoteSession:
         self._lock = threading.Lock()
 
     def use(self, thread: LoopThread) -> None:
-        """Set the thread that runs the duet's loop."""
         self._thread = thread
 
     def try_first(self, decoding: Decoding) -> None:
@@ -232,7 +231,7 @@ class RemoteSession:
         if asked == What():
             _check_travels(remote._mock, self.allowed)
         info = AssetInfo(remote._title(), 0, type(remote._mock).__name__, "", 0)
-        program = remote._program.asked(remote._id)
+        program = remote._program.program_of(remote._id)
         shown = self.shown(remote, program)
         question = partial(
             Question,

@@ -17,7 +17,7 @@ from duetlink.compute.operations.sizes.lookup import hidden_after
 from duetlink.duet.asking.mocks import mock_shown
 from duetlink.duet.asking.mocks.mock_tensors import AsMocks, refuse_dispatch
 from duetlink.duet.asking.pointers import transforms
-from duetlink.duet.asking.pointers.asked import Asked
+from duetlink.duet.asking.pointers.result_requests import ResultRequests
 from duetlink.duet.asking.recording import sizes
 from duetlink.duet.asking.recording.program import Program, is_remote, mock_of
 from duetlink.errors import OperationRefused, PrivateValue
@@ -39,7 +39,7 @@ _VALUES = frozenset(
 )
 
 
-class TensorPointer(Asked, torch.Tensor):
+class TensorPointer(ResultRequests, torch.Tensor):
     """A pointer to a tensor at the owner. On this side only its mock can be seen."""
 
     _is_remote: ClassVar[bool] = True
@@ -170,16 +170,18 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     program = _program_of((*arguments, *keywords.values()))
     taken = program.take(name, arguments, keywords)
     with AsMocks():
-        mock = program.done_to_mocks(name, function, taken)
+        mock = program.run_on_mocks(name, function, taken)
     if is_remote(mock) and any(mock is argument for argument in taken.mocks):  # in place
         program.record(0, name, taken.encoded, taken.encoded_by_name, settings=taken.settings)
         program.drop_arguments()
         return mock
     if mock is None:
-        return program.done(name, taken.encoded, taken.encoded_by_name, settings=taken.settings)
+        return program.record_no_result(name, taken.encoded, taken.encoded_by_name, settings=taken.settings)
     with AsMocks():
         hidden = hidden_after(name, taken.arguments, taken.keywords, taken.mocks, mock, program.allowed)
-    return program.made(name, taken.encoded, taken.encoded_by_name, mock, hidden, settings=taken.settings)
+    return program.record_result(
+        name, taken.encoded, taken.encoded_by_name, mock, hidden, settings=taken.settings
+    )
 
 
 _SET_DATA = vars(torch._C.TensorBase)["data"].__set__
@@ -239,7 +241,7 @@ def make_tensors(program: Program) -> None:
         return TensorPointer._of(program, mock, id_, hidden)
 
     for kind in (torch.Tensor, TensorPointer, torch.nn.Parameter):
-        program.makes(kind, make)
+        program.register_pointer_type(kind, make)
 
 
 def place_module(program: Program, module: torch.nn.Module) -> torch.nn.Module:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 from duetlink.compute.operations.allow_lists.allowed import Allowed
-from duetlink.duet.asking.recording.ways import way_of
+from duetlink.duet.asking.recording.advice import advice_for
 from duetlink.errors import OperationRefused, PrivateValue
 
 _DRAWING = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
@@ -147,13 +147,12 @@ def warn_hashed(what: str) -> None:
 def _refuse(frames: Sequence[FrameType], what: str, allowed: Allowed) -> NoReturn:
     library = _library(frames[0]) if frames else "numpy"
     raise PrivateValue(
-        f"{library} wants the values of {what}, and here is only its mock: {way_of(frames, allowed)}; ask "
-        "for the values with .get(reason=…); or take the mock, where that is meant: .mock"
+        f"{library} wants the values of {what}, and here is only its mock: {advice_for(frames, allowed)}; "
+        "ask for the values with .get(reason=…); or take the mock, where that is meant: .mock"
     )
 
 
 def _library(frame: FrameType) -> str:
-    """Return the top package of the code that runs in a frame."""
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0]
 

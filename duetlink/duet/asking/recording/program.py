@@ -36,15 +36,15 @@ from duetlink.compute.operations.steps.program import SEEDS
 from duetlink.compute.operations.steps.trace import LoggedValue, Trace
 from duetlink.data import values
 from duetlink.duet.asking.mocks.absent import absent
-from duetlink.duet.asking.mocks.agreement import ALIKE, Mates, Unlike
+from duetlink.duet.asking.mocks.agreement import NO_DIFFERENCE, MateDifference, Mates
 from duetlink.duet.asking.mocks.echoes import Echoes
 from duetlink.duet.asking.mocks.mock_tensors import AsMocks, is_tensor
 from duetlink.duet.asking.recording.iteration import is_counted
 from duetlink.duet.asking.recording.modes import settings_here
 from duetlink.duet.asking.recording.recipe import library_of, recipe_of, refuse
+from duetlink.duet.asking.recording.room_parameters import room_keywords
 from duetlink.duet.asking.recording.seeds import numpy_seed, torch_seed
 from duetlink.duet.asking.recording.targets import IN_PLACE_OPERATORS, SharedMemory, check_targets
-from duetlink.duet.asking.recording.terms import in_terms_of_the_worker
 from duetlink.errors import OperationRefused, PrivateValue, UnsupportedValue
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ _TEXT_DTYPES = frozenset("biufcSUmM")  # NumPy kinds whose dtype is fully descri
 _MOST_VALUE_BYTES = 64 * 1024 * 1024
 
 
-class Placed(NamedTuple):
+class PlacedValue(NamedTuple):
     """The step that sends a value of this side to the owner."""
 
     id: int
     value: Value
 
 
-class Taken(NamedTuple):
+class CheckedArguments(NamedTuple):
     """The checked arguments of an operation in three forms: with pointers, with the mocks of those pointers,
     and encoded as the JSON texts of a step.
     """
@@ -87,7 +87,8 @@ class Taken(NamedTuple):
     settings: Settings
 
 
-Step = str | Placed | int  # a recorded operation, a value, or the id of a result that is no longer needed
+# a recorded operation, a value, or the id of a result that is no longer needed
+Step = str | PlacedValue | int
 Ask = Callable[[Any, str, "float | None", "What"], "PendingRequest"]
 MakeResult = Callable[["Program", Any, int], Any]
 
@@ -113,7 +114,7 @@ class Program:
         self._result = result
         self.steps: list[Step] = []
         self.drop: Callable[[int], None] = self.steps.append
-        self.alarm = MOST_STEPS  # `notice` has to be called when this id has been given out
+        self.alarm = MOST_STEPS  # `move_to_trace` has to be called when this id has been given out
         self.next_id = itertools.count(1).__next__
         self._reading = threading.Lock()
         self._trace = Trace(worst_effect, may_learn=False)
@@ -132,7 +133,7 @@ class Program:
         self.echoes = Echoes()
         self.shared = SharedMemory()
         self.agreement: Mates | None = None  # None: the rules alone decide which sizes are private
-        self._unlike: dict[int, Unlike] = {}  # by the id of the result
+        self._differences: dict[int, MateDifference] = {}  # by the id of the result
         self._arguments = _Arguments()
         self.ended = False
         self.has_stand_ins = False  # True: some mock was not computed from mocks by its recorded steps
@@ -144,7 +145,7 @@ class Program:
         """Append one step, and move the steps into the trace if `MOST_STEPS` are waiting."""
         self.steps.append(step)
         if len(self.steps) >= MOST_STEPS:
-            self.notice()
+            self.move_to_trace()
 
     def record(
         self,
@@ -183,7 +184,7 @@ class Program:
                 self.append(f'[0,"{program.GRAD}",[{write_plain(enabled)}]]')
             self.append(text + "]")
 
-    def notice(self) -> None:
+    def move_to_trace(self) -> None:
         """Move the waiting steps into the trace if there are at least `MOST_STEPS`.
 
         Callers that append to `steps` directly call this when they get an id of `alarm` or above.
@@ -193,7 +194,7 @@ class Program:
             with self._reading:
                 self._read()
 
-    def asked(self, id_: int) -> Canonical:
+    def program_of(self, id_: int) -> Canonical:
         """Return the canonical program that makes the result `id_`, from all steps recorded by now.
 
         Raises:
@@ -203,9 +204,9 @@ class Program:
             LinkClosed: the duet is closed.
         """
         self.echoes.check_lent()
-        return self._made_by(id_)
+        return self._canonical(id_)
 
-    def unlike(self, remote: Any) -> Unlike:
+    def difference_to_mates(self, remote: Any) -> MateDifference:
         """Compare a result on the mock with the same result on the mates.
 
         The answer is remembered by id: it does not change when something is written into the result later.
@@ -213,22 +214,22 @@ class Program:
         if is_tensor(
             remote._mock
         ):  # torch's sizes follow from sizes, and it was asked about when it was made
-            return self._unlike.get(remote._id, ALIKE)
-        return self._unlike_by_id(remote._id, remote._mock)
+            return self._differences.get(remote._id, NO_DIFFERENCE)
+        return self._difference_by_id(remote._id, remote._mock)
 
-    def _unlike_by_id(self, id_: int, mock: Any) -> Unlike:
-        found = self._unlike.get(id_)
+    def _difference_by_id(self, id_: int, mock: Any) -> MateDifference:
+        found = self._differences.get(id_)
         if found is None:
-            found = ALIKE
+            found = NO_DIFFERENCE
             if self.agreement is not None and id_ not in self.echoes.own and not self.ended:
-                found = self.agreement.unlike(self._made_by(id_), mock)
-            if len(self._unlike) >= _MOST_UNLIKE:
-                self._unlike.clear()  # they are asked about once more
-            self._unlike[id_] = found
+                found = self.agreement.difference_to_mates(self._canonical(id_), mock)
+            if len(self._differences) >= _MOST_UNLIKE:
+                self._differences.clear()  # later questions run the mates again
+            self._differences[id_] = found
         return found
 
-    def _made_by(self, id_: int) -> Canonical:
-        """Return the program of a result. Raises as `asked`, except OperationRefused."""
+    def _canonical(self, id_: int) -> Canonical:
+        """Return the program of a result. Raises as `program_of`, except OperationRefused."""
         with self._reading:
             self.check_open()
             self._read()
@@ -266,7 +267,7 @@ class Program:
             self._trace.add(json.loads(f"[{','.join(texts)}]"))
             texts.clear()
 
-    def _put_value(self, placed: Placed) -> None:
+    def _put_value(self, placed: PlacedValue) -> None:
         value = placed.value
         digest = hashlib.sha256(value.content).hexdigest()
         self._values[digest] = value
@@ -291,7 +292,7 @@ class Program:
             known = self.next_id()
             self.record(known, program.ASSET, [write_plain(name), str(revision)])
             self.shared.add(known, mock)
-            self._unlike[known] = ALIKE
+            self._differences[known] = NO_DIFFERENCE
             self._assets[key] = known  # after that: another thread may use it at once
         return known
 
@@ -300,7 +301,7 @@ class Program:
         id_ = self._assets.pop((name, revision), None)
         if id_ is not None:
             self.shared.forget(id_)
-            self._unlike.pop(id_, None)
+            self._differences.pop(id_, None)
             self.drop(id_)
 
     def place(self, obj: object) -> int:
@@ -321,7 +322,7 @@ class Program:
         self.echoes.own.add(id_)
         # copied: the object may change before it leaves
         content, summary = b"".join(encoded.segments), encoded.summary
-        self.append(Placed(id_, Value(content, summary.kind, summary.detail)))
+        self.append(PlacedValue(id_, Value(content, summary.kind, summary.detail)))
         if getattr(obj, "requires_grad", False):  # an encoded tensor does not carry the flag
             self.record(0, ".requires_grad_", [f"[{id_}]"])
         return id_
@@ -345,7 +346,7 @@ class Program:
         arguments, keywords, theirs, theirs_by_name, encoded, encoded_by_name, settings = taken
         # within AsMocks, torch's operations on pointers act on the mocks and record no steps of their own
         with AsMocks():
-            mock = self.done_to_mocks(operation, function, taken)
+            mock = self.run_on_mocks(operation, function, taken)
             if operation in SEEDS:  # torch's returns the generator of this process
                 mock = None
             elif operation in IN_PLACE_OPERATORS:
@@ -360,13 +361,15 @@ class Program:
             mock = finished(mock)
         draws = not may_draw(operation) or self._draws(operation, theirs, theirs_by_name)
         if mock is None and self._returns_nothing(operation, theirs):
-            return self.done(operation, encoded, encoded_by_name, draws=draws, settings=settings)
-        made = self.made(operation, encoded, encoded_by_name, mock, hidden, draws=draws, settings=settings)
+            return self.record_no_result(operation, encoded, encoded_by_name, draws=draws, settings=settings)
+        made = self.record_result(
+            operation, encoded, encoded_by_name, mock, hidden, draws=draws, settings=settings
+        )
         if is_tensor(mock) and not all(map(is_tensor, theirs)):
-            made._hidden |= self._unlike_by_id(made._id, mock).hidden
+            made._hidden |= self._difference_by_id(made._id, mock).hidden
         return made
 
-    def take(self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Taken:
+    def take(self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> CheckedArguments:
         """Check and encode the arguments of an operation.
 
         All checks are made here: which arguments may be written into (`targets.py`), which values the
@@ -377,16 +380,16 @@ class Program:
         check_targets(operation, arguments, keywords, self.allowed, self.shared)
         mocks = tuple(map(mock_of, arguments))
         if keywords:
-            keywords = in_terms_of_the_worker(operation, mocks[0] if mocks else None, keywords)
+            keywords = room_keywords(operation, mocks[0] if mocks else None, keywords)
             keywords = {name: self.counterpart(argument) for name, argument in keywords.items()}
         mocks_by_name = {name: mock_of(argument) for name, argument in keywords.items()}
         check(operation, mocks, mocks_by_name)
         settings = settings_here(operation, (*mocks, *mocks_by_name.values()))
         encoded = [self.encode(argument) for argument in arguments]
         encoded_by_name = {name: self.encode(argument) for name, argument in keywords.items()}
-        return Taken(arguments, keywords, mocks, mocks_by_name, encoded, encoded_by_name, settings)
+        return CheckedArguments(arguments, keywords, mocks, mocks_by_name, encoded, encoded_by_name, settings)
 
-    def done_to_mocks(self, operation: str, function: Callable[..., Any], taken: Taken) -> Any:
+    def run_on_mocks(self, operation: str, function: Callable[..., Any], taken: CheckedArguments) -> Any:
         """Call `function` with the mocks of its arguments. The caller is within `AsMocks`.
 
         If the call uses the first random number since the notebook has set a seed, the seed is recorded.
@@ -412,14 +415,14 @@ class Program:
             self.record(0, "torch.manual_seed", [str(seed)])
         return mock
 
-    def _check_failure(self, operation: str, taken: Taken, error: Exception) -> None:
+    def _check_failure(self, operation: str, taken: CheckedArguments, error: Exception) -> None:
         """Raise PrivateValue if an operation that failed on the mocks succeeds on one of their mates."""
         if self.agreement is None or self._returns_nothing(operation, taken.mocks):
             return
         id_ = self.next_id()
         self.record(id_, operation, taken.encoded, taken.encoded_by_name, settings=taken.settings)
         try:
-            if not self.agreement.fails_alone(self._made_by(id_)):
+            if not self.agreement.succeeds_on_a_mate(self._canonical(id_)):
                 return
         finally:
             self.drop(id_)
@@ -458,7 +461,7 @@ class Program:
         states = [value for name, value in target.get_params().items() if name.endswith("random_state")]
         return any(type(state) is not int for state in states)
 
-    def made(
+    def record_result(
         self,
         operation: str,
         arguments: Sequence[str],
@@ -479,7 +482,7 @@ class Program:
         self.drop_arguments()
         return self.wrap(mock, id_, hidden)
 
-    def done(
+    def record_no_result(
         self,
         operation: str,
         arguments: Sequence[str],
@@ -500,7 +503,7 @@ class Program:
         """
         maker = self._makers.get(type(mock))
         if type(mock) is list and hidden != UNCOUNTED and not any(map(is_tensor, mock)):
-            hidden |= self._unlike_by_id(id_, mock).hidden
+            hidden |= self._difference_by_id(id_, mock).hidden
         if hidden == UNCOUNTED and isinstance(mock, (tuple, list)):
             maker = None
         elif isinstance(mock, tuple) and maker is None:  # a named one
@@ -511,7 +514,7 @@ class Program:
             return pointer
         return maker(mock, id_, hidden)
 
-    def held(self, parts: Sequence[Any]) -> Any:
+    def pointer_to_list(self, parts: Sequence[Any]) -> Any:
         """Return one pointer to a list or tuple of pointers, so that one request fetches all of them."""
         encoded, id_ = self.encode(parts), self.next_id()
         kind = "list" if isinstance(parts, list) else "tuple"
@@ -521,11 +524,11 @@ class Program:
         pointer._hidden = UNCOUNTED if hidden_in(parts) else PUBLIC
         return pointer
 
-    def makes(self, kind: type, maker: Callable[[Any, int, int], Any]) -> None:
+    def register_pointer_type(self, kind: type, maker: Callable[[Any, int, int], Any]) -> None:
         """Let pointers to objects of this type be made by `maker(mock, id, hidden)`."""
         self._makers[kind] = maker
 
-    def reads(self, kind: type, reader: Callable[[Any], Any]) -> None:
+    def register_reader(self, kind: type, reader: Callable[[Any], Any]) -> None:
         """Let arguments of this type be read by `reader(argument)`, which makes pointers of them."""
         self._readers[kind] = reader
 

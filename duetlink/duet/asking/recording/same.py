@@ -7,7 +7,7 @@ from typing import Any
 
 from duetlink.compute.operations.fitted_tree import is_tree, told_of
 
-_MOST_DEPTH = 8  # of an object within its owner's attributes
+_MOST_DEPTH = 8  # levels of nested attributes
 
 
 def is_same(one: Any, other: Any, depth: int = 0) -> bool:

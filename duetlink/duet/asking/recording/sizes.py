@@ -62,7 +62,7 @@ def length(remote: Any) -> int:
 
 def metadata(remote: Any, name: str) -> Any:
     """Return an attribute that describes sizes, types or names. Raises PrivateValue if it depends on data."""
-    if name == "shape" and (remote._hidden & LENGTHS or _settled(remote) & LENGTHS):
+    if name == "shape" and (remote._hidden & LENGTHS or _with_mates(remote) & LENGTHS):
         return _shape(remote)
     check(remote, name)
     found = getattr(remote._mock, name)
@@ -88,7 +88,7 @@ def check(remote: Any, name: str) -> None:
     for hidden in _hidden_of(remote):
         if hidden:
             _check(remote, name, hidden)
-    if name in _OF_ITEMS and remote._program.unlike(remote).dtypes:
+    if name in _OF_ITEMS and remote._program.difference_to_mates(remote).dtypes:
         _refuse(remote, f"{name!r}", "x.get(reason=…); or settle it for any data with .astype(…)")
 
 
@@ -98,14 +98,14 @@ def _hidden_of(remote: Any) -> Iterator[int]:
     The second takes a run on the mates; a caller that refuses by the first never pays for it.
     """
     yield remote._hidden
-    yield _settled(remote)
+    yield _with_mates(remote)
 
 
-def _settled(remote: Any) -> int:
+def _with_mates(remote: Any) -> int:
     """Add the sizes that differ between mock and mates to the mask of `remote`, and return the mask."""
-    unlike = remote._program.unlike(remote).hidden
-    if unlike & ~remote._hidden:
-        remote._hidden |= unlike
+    difference_to_mates = remote._program.difference_to_mates(remote).hidden
+    if difference_to_mates & ~remote._hidden:
+        remote._hidden |= difference_to_mates
     hidden: int = remote._hidden
     return hidden
 
@@ -175,8 +175,8 @@ class Shape(Sequence[int]):
         if None in parts:
             first = self._lengths[0] is None and (key == 0 or isinstance(key, slice))
             axis = key % len(self._lengths) if isinstance(key, int) else self._lengths.index(None)
-            way = _ROWS if first else f"{_moved(self._remote, axis)}.get(reason=…)"
-            _refuse(self._remote, "this length", way)
+            advice = _ROWS if first else f"{_moved(self._remote, axis)}.get(reason=…)"
+            _refuse(self._remote, "this length", advice)
         return found
 
     def __iter__(self) -> Iterator[int]:
@@ -218,7 +218,7 @@ def hidden_of_asset(mock: Any, detail: str, size_bytes: int) -> int:
 def _shape(remote: Any) -> Shape:
     mock = remote.mock
     if not all(_is_hidden(remote, axis) for axis in range(len(mock.shape))):
-        _settled(remote)
+        _with_mates(remote)
     if remote._hidden == UNCOUNTED:
         check(remote, "ndim")
     lengths = tuple(
@@ -256,12 +256,12 @@ def _all_items(remote: Any) -> str:
     return "numpy.size(x).get(reason=…)" if is_sized else _ROWS
 
 
-def _refuse(remote: Any, what: str, way: str) -> NoReturn:
-    raise PrivateValue(_words(remote, what, way))
+def _refuse(remote: Any, what: str, advice: str) -> NoReturn:
+    raise PrivateValue(_words(remote, what, advice))
 
 
-def _words(remote: Any, what: str, way: str) -> str:
+def _words(remote: Any, what: str, advice: str) -> str:
     return (
         f"{what} of {remote._title()} depends on the data, and its mock has one of its own; ask for it, x "
-        f"being this: {way}"
+        f"being this: {advice}"
     )

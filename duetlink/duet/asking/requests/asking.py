@@ -120,7 +120,7 @@ class Asking:
 
     def attach(self, link: Link) -> None:
         self._link = link
-        link.rpc.handle(pb.Answer, self._hear)
+        link.rpc.handle(pb.Answer, self._receive)
         link.rpc.notice(pb.Answer, self._answered)
         link.rpc.notice(pb.WorkLog, self._logged)
 
@@ -250,7 +250,7 @@ class Asking:
         room = values.DecodeBudget(self._settings.max_value_bytes)
         return await asyncio.to_thread(values.decode, body, room=room)
 
-    async def _hear(self, answer: pb.Answer) -> pb.Done:
+    async def _receive(self, answer: pb.Answer) -> pb.Done:
         self._answered(answer)
         return pb.Done()
 

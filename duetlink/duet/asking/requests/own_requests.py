@@ -95,7 +95,6 @@ class OwnRequestTable(Listing[OwnRequest]):
         return [request for request in self if request.state in WAITING]
 
     def table(self) -> Table:
-        """Return all of them as a table."""
         rows = [
             (
                 str(request.number),

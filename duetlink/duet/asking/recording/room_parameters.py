@@ -16,7 +16,7 @@ _GRIDS = frozenset({"param_distributions", "param_grid"})
 _LIBRARIES = ("sklearn", "statsmodels")
 
 
-def in_terms_of_the_worker(operation: str, target: Any, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+def room_keywords(operation: str, target: Any, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the keywords of an operation with `n_jobs` and `verbose` replaced.
 
     `target` is the first argument. Parameters of a part (`forest__n_jobs`) and those in a parameter grid are

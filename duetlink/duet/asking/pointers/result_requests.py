@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from duetlink.duet.asking.requests.pending_request import PendingRequest
 
 
-class Asked:
+class ResultRequests:
     """Mixin of pointers to results: the methods that request the result from its owner."""
 
     __slots__ = ()

@@ -31,7 +31,7 @@ _OTHER_WORDS = {
 }
 
 
-def way_of(frames: Sequence[FrameType], allowed: Allowed) -> str:
+def advice_for(frames: Sequence[FrameType], allowed: Allowed) -> str:
     """Suggest what to write instead of the call that these frames of a library belong to.
 
     The outermost frame comes first. No frames mean a function of NumPy that is not written in Python.
