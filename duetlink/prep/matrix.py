@@ -73,12 +73,12 @@ class Matrix:
         if end > len(self._found):
             # realloc moves pages, not bytes; no other reference to the memory exists
             self._found.resize((max(end, len(self._found) * 3 // 2), self._found.shape[1]), refcheck=False)
-        columns = [_numbers(batch, place, self._found.dtype) for place in range(batch.num_columns)]
+        columns = [_numbers(batch, index, self._found.dtype) for index in range(batch.num_columns)]
         for start in range(0, batch.num_rows, _BLOCK):
             stop = min(start + _BLOCK, batch.num_rows)
             block = self._found[self._rows + start : self._rows + stop]
-            for place, column in enumerate(columns):
-                block[:, place] = column[start:stop]
+            for index, column in enumerate(columns):
+                block[:, index] = column[start:stop]
         self._rows = end
 
     def finish(self) -> NDArray[Any]:
@@ -88,8 +88,8 @@ class Matrix:
         return self._found
 
 
-def _numbers(batch: pa.RecordBatch, place: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    column, name = batch.column(place), batch.schema.names[place]
+def _numbers(batch: pa.RecordBatch, index: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    column, name = batch.column(index), batch.schema.names[index]
     if column.null_count and dtype.kind != "f":
         raise PrepError(
             f"column {name!r} has missing items, which {dtype} cannot have: drop_missing before, or take "

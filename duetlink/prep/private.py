@@ -44,8 +44,8 @@ def fitted(
 ) -> tuple[Step, ...]:
     """Return the steps with bounds and categories filled in; see `Prep.fit_private`."""
     allowed = budget if isinstance(budget, Budget) else Budget(budget)
-    places = [place for place, step in enumerate(spec.steps) if step.open_column]
-    if not places:
+    open_indices = [index for index, step in enumerate(spec.steps) if step.open_column]
+    if not open_indices:
         raise SettingError(
             "no bounds or categories are open: write scale(column, within=(lowest, highest)), or "
             "one_hot(column, unknown='ignore')"
@@ -63,15 +63,15 @@ def fitted(
         )
     if delta is not None and not categories:
         raise SettingError("delta is for categories, and none are open")
-    share = (allowed.total / (2 * len(places))).quantize(Decimal(1).scaleb(-_DIGITS), "ROUND_DOWN")
+    share = (allowed.total / (2 * len(open_indices))).quantize(Decimal(1).scaleb(-_DIGITS), "ROUND_DOWN")
     if float(share) < MIN_EPSILON:
         raise SettingError(
             f"epsilon {allowed.total} leaves less than {MIN_EPSILON} for each quantile: give more"
         )
     source = opened(source, engine)
     fits: dict[int, _Bounds | _Categories] = {}
-    for place in places:
-        closed, step = _closed(spec, place, source), spec.steps[place]
+    for index in open_indices:
+        closed, step = _closed(spec, index, source), spec.steps[index]
         if not closed.row_stable or not (spec.split_step or closed).row_stable:
             raise SettingError(
                 f"the steps before {step.name} of {step.open_column!r}, or the split, may fail for a row, or "
@@ -79,19 +79,19 @@ def fitted(
             )
         # check columns and types before anything is charged
         Prepared(closed, source)
-        _rows(closed.steps[:place], spec, place, source)
+        _rows(closed.steps[:index], spec, index, source)
         most = allowed.rows_per_person
         if isinstance(step, Bounded):
-            fits[place] = _bounds(step, float(share), quantiles, most)
+            fits[index] = _bounds(step, float(share), quantiles, most)
         else:
             each = (delta or 0) / max(len(categories), 1)
-            fits[place] = _categories(step, closed.steps[place], Fraction(share) * 2, each, most)
+            fits[index] = _categories(step, closed.steps[index], Fraction(share) * 2, each, most)
     if ledger is not None:
-        ledger.charge(asset, share * 2 * len(places), _what(fits, delta))
+        ledger.charge(asset, share * 2 * len(open_indices), _what(fits, delta))
     found = spec
-    for place, fit in fits.items():
-        made = fit.released(_rows(found.steps[:place], spec, place, source))
-        found = dataclasses.replace(found, steps=(*found.steps[:place], made, *found.steps[place + 1 :]))
+    for index, fit in fits.items():
+        made = fit.released(_rows(found.steps[:index], spec, index, source))
+        found = dataclasses.replace(found, steps=(*found.steps[:index], made, *found.steps[index + 1 :]))
     return found.steps
 
 
@@ -104,8 +104,8 @@ def _what(fits: Mapping[int, _Bounds | _Categories], delta: float | None) -> str
     return f"fit_private: {at}{'; '.join(parts)}"[:500]
 
 
-def _closed(spec: PrepSpec, place: int, source: Opened) -> PrepSpec:
-    """Return the steps up to number `place`, with placeholders in the open ones.
+def _closed(spec: PrepSpec, index: int, source: Opened) -> PrepSpec:
+    """Return the steps up to number `index`, with placeholders in the open ones.
 
     Open bounds become the widest possible ones; open categories become one category of the column's type.
 
@@ -113,7 +113,7 @@ def _closed(spec: PrepSpec, place: int, source: Opened) -> PrepSpec:
         PrepError: a column is missing, or has another type.
     """
     closed = PrepSpec()
-    for step in spec.steps[: place + 1]:
+    for step in spec.steps[: index + 1]:
         made = step
         if step.open_column:
             fields = fields_after(closed, source.fields)
@@ -122,20 +122,20 @@ def _closed(spec: PrepSpec, place: int, source: Opened) -> PrepSpec:
     return closed
 
 
-def _rows(before: tuple[Step, ...], spec: PrepSpec, place: int, source: Opened) -> Prepared:
-    """Prepare the open column of step `place` by the steps before it. With a split, only train rows count.
+def _rows(before: tuple[Step, ...], spec: PrepSpec, index: int, source: Opened) -> Prepared:
+    """Prepare the open column of step `index` by the steps before it. With a split, only train rows count.
 
     Raises:
         SettingError: the split comes later, and uses a column that changes before it.
         PrepError: a column is missing, or has another type.
     """
-    column, split = spec.steps[place].open_column, spec.split_step
+    column, split = spec.steps[index].open_column, spec.split_step
     if split is not None and split not in before:
-        between = spec.steps[place : spec.steps.index(split)]
+        between = spec.steps[index : spec.steps.index(split)]
         if any(split.by in step.changes for step in between):
             raise SettingError(
                 f"{split.by!r}, by which split tells rows apart, is changed behind "
-                f"{spec.steps[place].name} of {column!r}, which is for the train part: put split before it"
+                f"{spec.steps[index].name} of {column!r}, which is for the train part: put split before it"
             )
         before = (*before, split)  # splitting earlier selects the same rows
     found = Prepared(PrepSpec((*before, Select((column,)))), source)

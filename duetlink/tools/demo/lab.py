@@ -37,16 +37,16 @@ def open_side_by_side(console: Console, lesson: Lesson, directory: Path) -> int:
     """
     if importlib.util.find_spec("jupyterlab") is None:
         raise MissingLibrary("--open needs jupyterlab: pip install jupyterlab")
-    place = directory / OUTPUT / lesson.name / _BY_HAND
+    folder = directory / OUTPUT / lesson.name / _BY_HAND
     try:
-        names = _copied(lesson, place)
-        lay_out(names, place / _LAYOUT)
+        names = _copied(lesson, folder)
+        lay_out(names, folder / _LAYOUT)
     except OSError as error:
         raise DemoFailed(
-            f"{place}, where the notebooks go, cannot be written to: {error.strerror or error}; run duetlink "
-            "demo in a directory of yours"
+            f"{folder}, where the notebooks go, cannot be written to: {error.strerror or error}; run "
+            "duetlink demo in a directory of yours"
         ) from None
-    console.print(f"JupyterLab opens {' and '.join(names)} in {place}", soft_wrap=True)
+    console.print(f"JupyterLab opens {' and '.join(names)} in {folder}", soft_wrap=True)
     if lesson.is_alone:
         console.print("Run its cells from the top; it meets no other notebook.")
     else:
@@ -54,7 +54,7 @@ def open_side_by_side(console: Console, lesson: Lesson, directory: Path) -> int:
             f"Run the cells of {names[0]} first: one of them shows the code that the others join with."
         )
     process = subprocess.Popen(
-        command(place), env={"DUETLINK_AUDIT_PATH": str(place / "audit.jsonl")} | os.environ
+        command(folder), env={"DUETLINK_AUDIT_PATH": str(folder / "audit.jsonl")} | os.environ
     )
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # JupyterLab handles Ctrl-C: it asks first
     try:
@@ -63,13 +63,13 @@ def open_side_by_side(console: Console, lesson: Lesson, directory: Path) -> int:
         signal.signal(signal.SIGINT, before)
 
 
-def command(place: Path) -> list[str]:
-    """Return the command that runs JupyterLab with this interpreter on the notebooks in `place`."""
+def command(folder: Path) -> list[str]:
+    """Return the command that runs JupyterLab with this interpreter on the notebooks in `folder`."""
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [
         *(sys.executable, "-m", "jupyterlab", *as_root),
-        f"--ServerApp.root_dir={place}",
-        f"--LabApp.workspaces_dir={place / _LAYOUT}",
+        f"--ServerApp.root_dir={folder}",
+        f"--LabApp.workspaces_dir={folder / _LAYOUT}",
         f"--LabApp.default_url=/lab/workspaces/{WORKSPACE}",
     ]
 
@@ -110,9 +110,9 @@ def _split(orientation: str, children: Sequence[dict[str, Any]]) -> dict[str, An
     return {"type": "split-area", "orientation": orientation, "sizes": sizes, "children": list(children)}
 
 
-def _copied(lesson: Lesson, place: Path) -> list[str]:
-    place.mkdir(parents=True, exist_ok=True)
+def _copied(lesson: Lesson, folder: Path) -> list[str]:
+    folder.mkdir(parents=True, exist_ok=True)
     for notebook in lesson.notebooks:
-        with contextlib.suppress(FileExistsError), (place / notebook.name).open("xb") as copy:
+        with contextlib.suppress(FileExistsError), (folder / notebook.name).open("xb") as copy:
             copy.write(notebook.read_bytes())
     return [notebook.name for notebook in lesson.notebooks]

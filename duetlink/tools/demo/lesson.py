@@ -47,7 +47,6 @@ class Lesson:
 
     @property
     def is_alone(self) -> bool:
-        """True if it is one notebook."""
         return len(self.notebooks) == 1
 
     @property
@@ -97,7 +96,6 @@ def lessons() -> list[Lesson]:
 
 
 def listed() -> list[tuple[str, str]]:
-    """Return the name and title of every lesson."""
     return [(each.name, each.title + (" (one notebook)" if each.is_alone else "")) for each in lessons()]
 
 

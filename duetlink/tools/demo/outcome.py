@@ -52,11 +52,11 @@ def check_group(sides: Mapping[str, GroupStatus]) -> None:
     there = {role: side for role, side in sides.items() if not side.state.startswith("closed")}
     seen = {(side.epoch, side.size, side.verifier) for side in there.values()}
     if len(seen) != 1 or {side.size for side in there.values()} != {len(there)}:
-        told = "; ".join(
+        reports = "; ".join(
             f"{role}: {side.state}, epoch {side.epoch} of {side.size}, verifier {side.verifier!r}"
             for role, side in sides.items()
         )
-        raise DemoFailed(f"the members do not tell the same of their group: {told}")
+        raise DemoFailed(f"the members disagree about their group: {reports}")
 
 
 def show_group(console: Console, code: str, sides: Mapping[str, GroupStatus], *, signaling: str) -> None:
@@ -97,13 +97,12 @@ def pair(name: str, code: str, owner: Sequence[Summary], scientist: Sequence[Sum
     if not owner[0].verifier or owner[0].verifier not in seen:
         raise DemoFailed(
             f"the {name} sees the verifier {owner[0].verifier!r}, the scientist {seen}: "
-            "somebody is in between"
+            "a third party may be between them"
         )
     return Pairing(name, code, owner[0], scientist[seen.index(owner[0].verifier)])
 
 
 def show(console: Console, pairings: Sequence[Pairing], *, signaling: str) -> None:
-    """Print the tables."""
     tables = [_link(pairing, signaling, several=len(pairings) > 1) for pairing in pairings]
     for table in (*tables, _requests(pairings), _transfers(pairings)):
         console.print()
@@ -165,7 +164,7 @@ def _requests(pairings: Sequence[Pairing]) -> Table:
                 _size(request),
                 Text(visible(request.reason)),
                 answer,
-                # the tables are for whoever has played all parts
+                # "you" would be unclear here: the reader has played all parts
                 Text("the owner" if request.by == PERSON else visible(request.by), "dim"),
             )
     return table
@@ -174,7 +173,7 @@ def _requests(pairings: Sequence[Pairing]) -> Table:
 def _size(request: AnsweredRequest) -> str:
     if request.is_number:
         return "one number"
-    # of a function that was not run, nobody knows
+    # 0 for a function that was not run, whose size is unknown
     return size_text(request.size_bytes) if request.size_bytes else ""
 
 

@@ -22,7 +22,7 @@ from duetlink.tools.demo.outcome import check_group, pair, show, show_group
 from duetlink.tools.demo.player import Player
 from duetlink.tools.demo.screen import Screen
 from duetlink.tools.demo.server import signaling_server
-from duetlink.tools.demo.summary import TELL, TELL_GROUP, told, told_group
+from duetlink.tools.demo.summary import TELL, TELL_GROUP, read_group_status, read_summaries
 
 # tags of cells
 GIVE_CODE = "give-code"  # of an owner or member; before it runs, a person would have passed on the code
@@ -41,27 +41,28 @@ def play(console: Console, lesson: Lesson, timeout_s: float, directory: Path) ->
     Raises:
         DemoFailed: the directory cannot be written to, or the lesson failed.
     """
-    return asyncio.run(_play(console, lesson, _place(lesson, directory), timeout_s))
+    return asyncio.run(_play(console, lesson, _output_folder(lesson, directory), timeout_s))
 
 
-def _place(lesson: Lesson, directory: Path) -> Path:
+def _output_folder(lesson: Lesson, directory: Path) -> Path:
     """Make the directory for the executed copies. Raises DemoFailed."""
-    place = directory / OUTPUT / lesson.name
-    if place.resolve() == lesson.notebooks[0].resolve().parent:
+    folder = directory / OUTPUT / lesson.name
+    if folder.resolve() == lesson.notebooks[0].resolve().parent:
         raise DemoFailed(
-            f"the executed notebooks would overwrite those in {place}; run duetlink demo in another directory"
+            f"the executed notebooks would overwrite those in {folder}; "
+            "run duetlink demo in another directory"
         )
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        reason = "" if os.access(place, os.W_OK) else "Permission denied"
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(folder, os.W_OK) else "Permission denied"
     except OSError as error:
         reason = error.strerror or str(error)
     if reason:
         raise DemoFailed(
-            f"{place}, where the executed notebooks go, cannot be written to: {reason}; "
+            f"{folder}, where the executed notebooks go, cannot be written to: {reason}; "
             "run duetlink demo in a directory of yours"
         )
-    return place
+    return folder
 
 
 async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -> int:
@@ -98,11 +99,11 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
         raise DemoFailed(f"{failure} (the notebooks so far are in {run})") from None
     if lesson.is_group:
         code = codes[_variable(players[0].role)].result()
-        sides = {player.role: told_group(end) for player, end in zip(players, ends, strict=True)}
+        sides = {player.role: read_group_status(end) for player, end in zip(players, ends, strict=True)}
         check_group(sides)
         show_group(console, code, sides, signaling=address)
     elif not lesson.is_alone:
-        duets = [told(end) for end in ends]
+        duets = [read_summaries(end) for end in ends]
         pairings = [
             pair(owner.role, codes[_variable(owner.role)].result(), side, duets[-1])
             for owner, side in zip(players[:-1], duets, strict=False)
@@ -131,7 +132,7 @@ def _connect(lesson: Lesson, players: list[Player], screen: Screen) -> dict[str,
 
         async def give_code(cell: Any) -> None:
             code = await player.value("group.code" if lesson.is_group else "duet.code")
-            member = f"{player.role} tells whoever comes next"
+            member = f"{player.role} tells the next member"
             who = member if lesson.is_group else f"the {player.role} tells the scientist"
             screen.say("", f"{who} the code {code}")
             codes[_variable(player.role)].set_result(code)
@@ -142,7 +143,7 @@ def _connect(lesson: Lesson, players: list[Player], screen: Screen) -> dict[str,
         async def take_code(cell: Any) -> None:
             for variable in _PLACEHOLDER.findall(cell.source):
                 if variable not in codes:
-                    raise DemoFailed(f"{player.path.name} takes a {variable}, which nobody gives")
+                    raise DemoFailed(f"{player.path.name} takes a {variable}, which no notebook gives")
                 code = await codes[variable]
                 cell.source = re.sub(
                     rf'^{variable} = ".*"$', f'{variable} = "{code}"', cell.source, flags=re.M

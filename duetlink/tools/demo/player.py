@@ -95,7 +95,7 @@ class Player:
         await self._manager.start_kernel(
             env=dict(os.environ) | dict(environment),
             cwd=str(self.path.parent),
-            # what native libraries write to a kernel's own stderr is not for the demo's screen
+            # keeps the output of native libraries on the kernel's stderr off the demo's screen
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
@@ -155,7 +155,6 @@ class Player:
         raise DemoFailed(f"{self.path} has no cell tagged {tag!r}, which the demo needs")
 
     def has(self, tag: str) -> bool:
-        """Return True if a cell has this tag."""
         return any(tag in cell.metadata.get("tags", ()) for cell in self.notebook.cells)
 
     async def value(self, expression: str) -> str:

@@ -85,8 +85,7 @@ def tell(namespace: Mapping[str, Any]) -> str:
     return msgspec.json.encode([Summary.of(duet) for duet in duets.values()]).decode()
 
 
-def told(text: str) -> list[Summary]:
-    """Read the JSON of `tell`."""
+def read_summaries(text: str) -> list[Summary]:
     return json_.read(text, list[Summary])
 
 
@@ -95,8 +94,7 @@ def tell_group(namespace: Mapping[str, Any]) -> str:
     return msgspec.json.encode(namespace["group"].status()).decode()
 
 
-def told_group(text: str) -> GroupStatus:
-    """Read the JSON of `tell_group`."""
+def read_group_status(text: str) -> GroupStatus:
     return json_.read(text, GroupStatus)
 
 

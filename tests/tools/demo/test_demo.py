@@ -23,7 +23,7 @@ from duetlink.tools.demo import play
 from duetlink.tools.demo.errors import DemoFailed
 from duetlink.tools.demo.lesson import Lesson
 from duetlink.tools.demo.player import Player
-from duetlink.tools.demo.summary import tell_group, told_group
+from duetlink.tools.demo.summary import read_group_status, tell_group
 from tests import light_rooms
 from tests.tools.demo.played import NOTEBOOKS, left_behind
 
@@ -146,4 +146,4 @@ def test_the_status_of_a_group_comes_out_of_its_kernel_as_it_was() -> None:
         sum=SumStatus("auto", "union", 0.05, 1000, 20_000, "a report"),
     )
     group = SimpleNamespace(status=lambda: status)
-    assert told_group(tell_group({"group": group})) == status
+    assert read_group_status(tell_group({"group": group})) == status
