@@ -299,7 +299,7 @@ class _Opening:
 
         paired = await pair_owner(mailbox, code, await self._lending(), answer, lifetime_s)
         if GROUP in paired.hello.features:
-            who = paired.hello.name or "somebody"
+            who = paired.hello.name or "another person"
             raise IncompatiblePeer(
                 f"{who} tried to join this duet as a group, and its code is used up: launch a new one, for "
                 "duetlink.join(code)"
@@ -308,7 +308,6 @@ class _Opening:
         await connected(mailbox, code, self._finish(paired, attach, initiator=False))
 
     async def join(self, code: SessionCode) -> None:
-        """Pair and connect."""
         self._probe_ice_servers()
         mailbox = await self._join_mailbox(code)
         self._life.at_end(mailbox.close)

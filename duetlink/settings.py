@@ -65,7 +65,7 @@ def _setting(default: Any, doc: str, env: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a session may do and how long it waits. Sizes in bytes, times in seconds."""
+    """The settings of a session: limits, addresses, waiting times. Sizes in bytes, times in seconds."""
 
     signaling: str | None = _setting(
         None,
@@ -108,7 +108,7 @@ class Settings:
     heartbeat_interval_s: float = _setting(2.0, "time between heartbeats on the control channel")
     heartbeat_timeout_s: float = _setting(10.0, "silence after which the link looks for a new connection")
     reconnect_timeout_s: float = _setting(
-        3600.0, "how long it looks before it gives the peer up", "DUETLINK_RECONNECT_TIMEOUT_S"
+        3600.0, "how long the link looks for the peer before it closes", "DUETLINK_RECONNECT_TIMEOUT_S"
     )
     inline_limit_bytes: int = _setting(
         64 * KIB, "values up to this size ride in the control message instead of over a network path"
@@ -131,7 +131,7 @@ class Settings:
     )
     held_bytes: int = _setting(
         512 * MIB,
-        "most memory of received objects that is kept to find in it what need not be sent again",
+        "most memory of received objects that is kept so that equal parts need not be sent again",
         "DUETLINK_HELD_BYTES",
     )
     audit_path: str | None = _setting(
@@ -143,32 +143,34 @@ class Settings:
         4 * GIB, "most memory that the peer's operations may take here", "DUETLINK_WORKER_MEMORY_BYTES"
     )
     worker_timeout_s: float = _setting(
-        600.0, "how long one batch of them, or one function, may take", "DUETLINK_WORKER_TIMEOUT_S"
+        600.0,
+        "how long one batch of the peer's operations, or one function, may take",
+        "DUETLINK_WORKER_TIMEOUT_S",
     )
     worker_result_bytes: int = _setting(1 * GIB, "largest result that the peer may ask for")
     reuse_bytes: int = _setting(
         1 * GIB,
-        "most memory of what the peer's operations have made, kept for those that come next; 0: none",
+        "most memory of results of the peer's operations that is kept for later operations; 0: none",
         "DUETLINK_REUSE_BYTES",
     )
     check_on_mocks: bool = _setting(
         True,
-        "whether a program is run alone on the mocks, beside its request, and has to make what is shown here",
+        "whether a requested program is run alone on the mocks, and has to give the result shown here",
         "DUETLINK_CHECK_ON_MOCKS",
     )
     mates: str = _setting(
         "on",
-        "on: a size or name is told only if it is the same for three unlike mates of the mocks; off",
+        "on: sizes and names are shown only if they are the same for three other objects of the schema; off",
         "DUETLINK_MATES",
     )
     answer_grid_s: float = _setting(
         0.0,
-        "answers of policies that need a run leave 1, 2, 4, … times as long after the ask; 0: at once",
+        "answers of policies that need a run leave after 1, 2, 4, … times this time; 0: at once",
         "DUETLINK_ANSWER_GRID_S",
     )
     budget_path: str | None = _setting(
         None,
-        "file of what was spent of the budgets of private statistics (default: among the user's data)",
+        "file with the spending of privacy budgets (default: among the user's data)",
         "DUETLINK_BUDGET_PATH",
     )
     state_path: str | None = _setting(
@@ -178,7 +180,7 @@ class Settings:
     )
     resume_grants: bool = _setting(
         True,
-        "whether what a person has granted holds after resume, for a peer that calls itself the same",
+        "whether grants of a person hold after resume, for a peer with the same name",
         "DUETLINK_RESUME_GRANTS",
     )
     max_assets: int = _setting(10_000, "most assets that the peer may list")

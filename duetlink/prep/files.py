@@ -191,7 +191,6 @@ def check_quotes(path: Path) -> None:
 
 
 def is_utf_8(path: Path) -> bool:
-    """Return True if the whole file is UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
         try:

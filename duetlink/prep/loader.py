@@ -70,7 +70,6 @@ class Loader:
         self._epoch = 0
 
     def __len__(self) -> int:
-        """Return the number of batches in one pass."""
         if self._poisson is not None:
             return self._steps if self._steps is not None else math.ceil(1 / self._poisson)
         assert self._batch is not None

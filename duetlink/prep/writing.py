@@ -36,7 +36,8 @@ def write_parquet(path: Path, batches: Iterable[pa.RecordBatch]) -> Path:
         raise
     except (OSError, pa.ArrowException) as error:
         raise PrepNotWritten(
-            f"{path} cannot be written ({error}): make room, or choose another place. Nothing of it is there"
+            f"{path} cannot be written ({error}): free disk space, or choose another directory. "
+            "No incomplete file is left"
         ) from error
     return path
 

@@ -58,8 +58,8 @@ def main() -> None:
 def signal(host: str, port: int, tls_cert: Path | None, tls_key: Path | None, until_eof: bool) -> None:
     """Run the signaling server where notebooks meet, until Ctrl-C or SIGTERM.
 
-    It is blind: what passes through it is sealed with the session code's key. Prints the line to put into
-    the environment of both notebooks.
+    It cannot read messages: they are encrypted with a key made from the session code. Prints the line to put
+    into the environment of both notebooks.
     """
     if (tls_cert is None) != (tls_key is None):
         given, missing = ("--tls-cert", "--tls-key") if tls_cert else ("--tls-key", "--tls-cert")
@@ -149,9 +149,9 @@ def demo(
 ) -> None:
     """Play a lesson's notebooks against each other in Jupyter kernels, or its only one; say what happened.
 
-    NAME is one that --list shows, or its number; the first without it. What it writes goes to
-    duetlink-demo/NAME in the current directory: the notebooks with their outputs, and the audit log. With
-    --open they are copied to duetlink-demo/NAME/by-hand, for you to play both parts.
+    NAME is a name or number that --list shows; by default the first lesson. The notebooks with their outputs,
+    and the audit log, are written to duetlink-demo/NAME in the current directory. With --open the notebooks
+    are copied to duetlink-demo/NAME/by-hand, for you to play both parts.
     """
     from duetlink.tools.demo.lesson import choose, listed
 
@@ -166,7 +166,7 @@ def demo(
         from duetlink.tools.demo.lab import open_side_by_side
 
         ctx.exit(open_side_by_side(_console(), chosen, Path.cwd()))
-    from duetlink.tools.demo.play import play  # what it imports is there
+    from duetlink.tools.demo.play import play  # imported here: `choose` has checked that its libraries exist
 
     try:
         ctx.exit(play(_console(), chosen, timeout_s, Path.cwd()))
@@ -192,8 +192,8 @@ def demo(
 def doctor(ctx: click.Context, as_json: bool, timeout_s: float) -> None:
     """Examine what this machine's network allows, and say in plain words what to do.
 
-    Asks the configured STUN, TURN and signaling servers, all at once. Exit status 0: peers can be reached
-    somehow; 1: they cannot. Credentials are used, and never printed.
+    Tries the configured STUN, TURN and signaling servers, all at once. Exit status 0: peers can be reached in
+    some way; 1: they cannot. Credentials are used, and never printed.
     """
     import asyncio
 
@@ -224,9 +224,9 @@ def audit() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, schema duetlink-audit/1.")
 @click.pass_context
 def verify(ctx: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
-    """Walk along the log and say what is wrong, and where. Exit status 0: it is as it was written; 1: not.
+    """Verify every entry of the log, and say what is wrong, and where. Exit status 0: unchanged; 1: changed.
 
-    Where the log was moved away, as logrotate does, name the EARLIER files as well, the oldest first.
+    If the log was rotated, as by logrotate, name the EARLIER files too, the oldest first.
     """
     import json
 
@@ -312,8 +312,8 @@ def show_state(name: str) -> None:
 def forget(name: str, yes: bool) -> None:
     """Delete all that is kept under NAME, for ever. No kernel may be using it.
 
-    With it goes how much privacy has been spent, and what the policies have let out: nobody can add that up
-    any more with what is let out later.
+    This also deletes the record of spent privacy budgets and of what policies have released, so that later
+    releases can no longer be added to earlier ones.
     """
     from duetlink.duet.state.directory import StateDirectory
     from duetlink.errors import StateUnavailable

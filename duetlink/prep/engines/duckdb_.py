@@ -152,11 +152,9 @@ class WideRelation:
         return getattr(self.relation, name)
 
     def select(self, *items: Any) -> WideRelation:
-        """Project these expressions under their names."""
         return WideRelation(self.relation.project(", ".join(map(_item, items))))
 
     def filter(self, condition: Any) -> WideRelation:
-        """Keep the rows for which an expression is true."""
         return WideRelation(self.relation.filter(condition))
 
 

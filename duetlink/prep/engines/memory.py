@@ -119,7 +119,6 @@ def polars_of(table: pa.Table) -> Any:
 
 
 def read_files(files: Files, columns: list[str]) -> pa.Table:
-    """Read columns of files into an Arrow table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

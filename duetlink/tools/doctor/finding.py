@@ -30,7 +30,6 @@ class Finding:
             object.__setattr__(self, field.name, _visible(getattr(self, field.name)))
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields by their names."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 

@@ -66,7 +66,6 @@ def has_route(address: str) -> bool:
 
 
 async def system_lookup(host: str) -> list[str]:
-    """Resolve a name by the system's resolver."""
     ask = functools.partial(socket.getaddrinfo, host, None, type=socket.SOCK_DGRAM)
     infos = await asyncio.get_running_loop().run_in_executor(OwnThreads(1, "doctor-resolve"), ask)
     return [str(info[4][0]) for info in infos]

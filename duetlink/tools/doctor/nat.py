@@ -46,7 +46,6 @@ class Nat:
         return {"endpoint-independent": "cone", "unknown": "unknown"}.get(self.mapping, "symmetric")
 
     def finding(self) -> Finding:
-        """Describe the NAT for a person."""
         details = {
             "translated": self.translated,
             "mapping": self.mapping,

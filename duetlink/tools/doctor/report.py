@@ -96,7 +96,6 @@ class Report:
         }
 
     def json(self) -> str:
-        """Return `to_json` as text."""
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False)
 
     # -- display ---------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def _udp(nat: dict[str, Any], udp: Outcome) -> Rung:
     if mapping == "unknown":
         if udp == "ok":
             return Rung("udp", "some", "UDP goes out; which peers get in was not measured")
-        return Rung("udp", "unknown", "nobody outside was asked by UDP")
+        return Rung("udp", "unknown", "no server was tried by UDP")
     if mapping != "endpoint-independent":
         return Rung("udp", "some", "only with peers that are open, or behind a full or restricted cone NAT")
     return Rung("udp", "likely", "with every peer that is not behind a symmetric NAT, and with some that are")

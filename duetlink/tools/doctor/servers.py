@@ -63,7 +63,7 @@ async def _stun(url: ServerUrl, to: Address, tls: ssl.SSLContext, details: dict[
     first = answers[0].message
     if first.message_class != stun.Class.RESPONSE:
         words = f"{url}: it refuses Binding requests ({first.error_code})."
-        return Finding("stun", "failed", words, "is it a STUN server for everybody?", details)
+        return Finding("stun", "failed", words, "check that it is a public STUN server", details)
     # a request that was sent twice gives no exact round-trip time
     best_s = min(one.round_trip_s for one in [one for one in answers if one.sendings == 1] or answers)
     details |= {
@@ -115,8 +115,8 @@ async def _turn(url: ServerUrl, to: Address, tls: ssl.SSLContext, details: dict[
         if not client.heard:
             raise
         details["reachable"] = True
-        words = f"{url} answers, but what it says is not signed with these credentials, or makes no sense."
-        return Finding("turn", "failed", words, "is it the server that you mean?", details)
+        words = f"{url} answers, but its answer is not signed with these credentials, or is malformed."
+        return Finding("turn", "failed", words, "check that the URL is that of your TURN server", details)
     finally:
         client.transport.abort()
         if client.refresh_task is not None:
@@ -146,7 +146,7 @@ def udp_finding(servers: Sequence[Finding]) -> Finding:
     if answered:
         return Finding("udp", "ok", "UDP goes out, and answers come back.", "", details)
     if not by_udp:
-        words = "Nobody outside was asked by UDP: no STUN server is configured."
+        words = "No server was tried by UDP: no STUN server is configured."
         advice = 'set DUETLINK_ICE_SERVERS, such as \'[{"urls": "stun:stun.example.org"}]\''
         return Finding("udp", "unknown", words, advice, details)
     if by_tcp:
