@@ -135,19 +135,19 @@ def _address(host: str, port: int, tls: bool) -> str:
 # -- demo --------------------------------------------------------------------------------------------------
 
 
-@main.command(short_help="Notebooks played against each other, and what happened.")
+@main.command(short_help="Run the notebooks of a lesson against each other.")
 @click.argument("name", default="1-basics")
-@click.option("--list", "list_", is_flag=True, help="Show which there are, and play none.")
-@click.option(
-    "--timeout", "timeout_s", default=180.0, show_default=True, help="Seconds that all of it may take."
-)
+@click.option("--list", "list_", is_flag=True, help="List the lessons, and run none.")
+@click.option("--timeout", "timeout_s", default=180.0, show_default=True, help="Time limit in seconds.")
 @click.option("--notebooks", type=_DIRECTORY, help="A directory with an owner.ipynb and a scientist.ipynb.")
-@click.option("--open", "open_", is_flag=True, help="Play none: open them side by side in JupyterLab.")
+@click.option(
+    "--open", "open_", is_flag=True, help="Run nothing: open the notebooks side by side in JupyterLab."
+)
 @click.pass_context
 def demo(
     ctx: click.Context, name: str, list_: bool, timeout_s: float, notebooks: Path | None, open_: bool
 ) -> None:
-    """Play a lesson's notebooks against each other in Jupyter kernels, or its only one; say what happened.
+    """Run the notebooks of a lesson against each other in Jupyter kernels, and report the result.
 
     NAME is a name or number that --list shows; by default the first lesson. The notebooks with their outputs,
     and the audit log, are written to duetlink-demo/NAME in the current directory. With --open the notebooks
@@ -178,7 +178,7 @@ def demo(
 # -- doctor ------------------------------------------------------------------------------------------------
 
 
-@main.command(short_help="What this machine's network allows, and what to do.")
+@main.command(short_help="Examine what this machine's network allows, and what to do.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, schema duetlink-doctor/1.")
 @click.option(
     "--timeout",
@@ -186,7 +186,7 @@ def demo(
     default=10.0,
     show_default=True,
     type=click.FloatRange(0.5, 120.0),
-    help="Seconds that all of it may take.",
+    help="Time limit in seconds.",
 )
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool, timeout_s: float) -> None:
@@ -214,12 +214,12 @@ def doctor(ctx: click.Context, as_json: bool, timeout_s: float) -> None:
 # -- audit -------------------------------------------------------------------------------------------------
 
 
-@main.group(short_help="What was asked, answered and let out, and whether the log of it is intact.")
+@main.group(short_help="Show the audit log, or verify that it is intact.")
 def audit() -> None:
     """Read and verify the audit log. Without PATH: the one that the settings name."""
 
 
-@audit.command(short_help="Whether no entry was changed and none is missing.")
+@audit.command(short_help="Check that no entry was changed or is missing.")
 @click.argument("paths", type=_FILE, metavar="[EARLIER]... [PATH]", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, schema duetlink-audit/1.")
 @click.pass_context
@@ -238,10 +238,10 @@ def verify(ctx: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
     ctx.exit(0 if report.intact else 1)
 
 
-@audit.command(short_help="The latest entries.")
+@audit.command(short_help="Show the latest entries.")
 @click.argument("path", type=_FILE, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the lines as they are in the log.")
-@click.option("--last", default=50, show_default=True, type=click.IntRange(1), help="How many.")
+@click.option("--last", default=50, show_default=True, type=click.IntRange(1), help="Number of entries.")
 @click.option("--kind", multiple=True, help="Only entries of this kind, such as release; may be repeated.")
 @click.option("--name", default="", help="Only about objects of this name, or pattern.")
 @click.option("--peer", default="", help="Only with a peer of this name, or pattern.")
@@ -276,12 +276,12 @@ def _audit_file(path: Path | None) -> Path:
 # -- state -------------------------------------------------------------------------------------------------
 
 
-@main.group(short_help="What launch(resume=…) keeps on this machine.")
+@main.group(short_help="Show or delete the state that launch(resume=…) keeps.")
 def state() -> None:
     """Look at what launch(resume=…) keeps on this machine's disk, or delete it."""
 
 
-@state.command("list", short_help="Every name, and what it holds.")
+@state.command("list", short_help="List every kept name.")
 def list_() -> None:
     """List every name under which a duet is kept."""
     from duetlink.duet.state.listing import list_table
@@ -290,7 +290,7 @@ def list_() -> None:
     click.echo(repr(list_table(Settings.from_environment().state_directory)))
 
 
-@state.command("show", short_help="What one name holds.")
+@state.command("show", short_help="Show what is kept under a name.")
 @click.argument("name")
 def show_state(name: str) -> None:
     """Show what is kept under NAME: assets without their content, policies, requests, grants.
@@ -306,7 +306,7 @@ def show_state(name: str) -> None:
     )
 
 
-@state.command(short_help="Delete all that one name holds.")
+@state.command(short_help="Delete all that is kept under a name.")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def forget(name: str, yes: bool) -> None:
@@ -319,26 +319,24 @@ def forget(name: str, yes: bool) -> None:
     from duetlink.errors import StateUnavailable
     from duetlink.settings import Settings
 
-    place = StateDirectory(Settings.from_environment().state_directory, name)
-    if not place.directory.is_dir():
-        raise StateUnavailable(f"nothing is kept under the name {name!r} in {place.directory.parent}")
+    kept_state = StateDirectory(Settings.from_environment().state_directory, name)
+    if not kept_state.directory.is_dir():
+        raise StateUnavailable(f"nothing is kept under the name {name!r} in {kept_state.directory.parent}")
     if not yes:
         click.confirm(
-            f"Delete {place.directory}, with the record of what was let out and of the privacy spent?",
+            f"Delete {kept_state.directory}, with the record of what was released and of the privacy spent?",
             abort=True,
         )
-    place.remove()
-    click.echo(f"{place.directory} is deleted")
+    kept_state.remove()
+    click.echo(f"{kept_state.directory} is deleted")
 
 
 # -- settings ----------------------------------------------------------------------------------------------
 
 
-@main.command(short_help="Every setting, and the value in force.")
+@main.command(short_help="Show every setting and its value.")
 def settings() -> None:
-    """Show every setting: the value in force, its default where that is another, its meaning, its
-    environment variable.
-    """
+    """Show every setting with its value, its default if that differs, its meaning and its variable."""
     import dataclasses
 
     from rich.table import Table
