@@ -151,7 +151,6 @@ class GroupPort(PortHandle):
 
     @property
     def address(self) -> str:
-        """Host and port, such as `127.0.0.1:43211`, for a program to connect to."""
         return f"{self.host}:{self.port}"
 
     def close(self) -> None:

@@ -28,7 +28,6 @@ class Records:
         await self._record(Entry(kind=entry.OPENED, session=self._session, reason=how), sync=True)
 
     async def connected(self, names: str, verifier: str) -> None:
-        """Record the members of an epoch."""
         await self._record(
             Entry(kind=entry.CONNECTED, session=self._session, peer=names, verifier=verifier), sync=False
         )

@@ -314,7 +314,6 @@ class Rounds:
         return bool(self._life.links.latest_status(seat, TOPIC))
 
     async def _wait(self) -> None:
-        """Wait until the next round begins."""
         life = self._life
         sent = b""
         quorum_since: float | None = None

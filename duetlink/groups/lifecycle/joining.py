@@ -67,7 +67,6 @@ class Joining:
             await self._life.wait_change()
 
     def cancel(self) -> None:
-        """Stop retrying."""
         if self._coming is not None:
             self._coming.cancel()
 

@@ -170,12 +170,12 @@ class GroupLife:
         self.departures.link_ended(seat, error)
         self.links.stop_counting(seat)
         self.links.end(seat, "out of reach for too long")
-        self._lost_after_all(seat)
+        self._regard_as_lost(seat)
         if self.member_state is not None and not self.member_state.is_member:
             self.links.report_linked()  # this member may have waited for that seat's greeting only
         return True
 
-    def _cut(self, seat: int) -> None:
+    def _close_former_link(self, seat: int) -> None:
         """Close the link to a former member, which must not use shared services any longer."""
         if not self.is_closing and self.links.end(seat, "it is no longer a member"):
             self.links.stop_counting(seat)
@@ -279,7 +279,7 @@ class GroupLife:
         if leaves and lost not in self.member_state.leaving:
             # either its own announcement follows, or the report of the others is false
             self.running.losses.doubt(lost, PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name))
-            asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
+            asyncio.get_running_loop().call_later(_LEAVING_S, self._regard_as_lost, lost)
         self._fail(epoch.number, error)
 
     def _why_over(self, stop: events.Stop) -> DuetError:
@@ -298,7 +298,7 @@ class GroupLife:
             leaves = seat in self.member_state.leaving
             self.departures.gone(seat, self.roster.entries[seat].name, before, leaves=leaves)
 
-    def _lost_after_all(self, seat: int) -> None:
+    def _regard_as_lost(self, seat: int) -> None:
         """Regard a seat as lost that others reported to leave, since its own announcement did not come."""
         if self.running.losses.confirm(seat):
             self.notify_change()
@@ -314,7 +314,7 @@ class GroupLife:
         self.join_points.entered(has_newcomers=not set(epoch.members) <= met)
         self._were |= frozenset(epoch.members)
         for seat in filter(self.has_gone, self.peers):
-            asyncio.get_running_loop().call_later(_CUT_S, self._cut, seat)
+            asyncio.get_running_loop().call_later(_CUT_S, self._close_former_link, seat)
         if before is not None:
             before.fail(LinkClosed(f"epoch {before.number} is over"))
             self.serve(before.close())

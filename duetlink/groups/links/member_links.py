@@ -193,13 +193,11 @@ class MemberLinks:
     # -- messages --------------------------------------------------------------------------------------------
 
     def send(self, seat: int, message: pb.GroupMessage) -> None:
-        """Send to one member, if there is a link to it."""
         peer = self.peers.get(seat)
         if peer is not None and peer.link is not None:
             peer.link.rpc.tell_nowait(wire_pb.GroupNotice(content=message.SerializeToString()))
 
     def send_all(self, message: pb.GroupMessage) -> None:
-        """Send to every member that this one has a link to."""
         for seat in list(self.peers):
             self.send(seat, message)
 
@@ -247,7 +245,6 @@ class MemberLinks:
         self.send_all(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
     def send_status(self, seat: int, topic: str, content: bytes) -> None:
-        """Send a status message to one member."""
         self.send(seat, pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
     def latest_status(self, seat: int, topic: str) -> bytes:

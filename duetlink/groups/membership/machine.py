@@ -325,11 +325,10 @@ class _Step:
         self._set(round=AgreementRound(ballot, frozenset(there), wanted))
         without = tuple(seat for seat in members if seat not in staying)
         for seat in there:
-            if self._is_mine(ballot):
+            if self._is_current_ballot(ballot):
                 self._send(seat, Prepare(now.epoch.number, ballot, without))
 
-    def _is_mine(self, ballot: Ballot) -> bool:
-        """Return True while this is the ballot that this member proposes."""
+    def _is_current_ballot(self, ballot: Ballot) -> bool:
         return self.now.round is not None and self.now.round.ballot == ballot
 
     # -- one ballot ------------------------------------------------------------------------------------------
@@ -355,7 +354,7 @@ class _Step:
         assert self.now.round is not None
         self._set(round=replace(self.now.round, chosen=chosen))
         for seat in sorted(mine.alive):
-            if self._is_mine(ballot):
+            if self._is_current_ballot(ballot):
                 self._send(seat, Accept(self.now.epoch.number, ballot, chosen))
 
     def _accepted(self, sender: int, ballot: Ballot) -> None:

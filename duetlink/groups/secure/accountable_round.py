@@ -173,7 +173,6 @@ class AccountableRound(MaskedRound):
         )
 
     def _evidence(self, wire: RoundOperations, found: _FarOut, trials: Trials) -> Evidence:
-        """Return this member's statement about the trials."""
         array, within = self.arrays[found.number], list(trials.places)
         sent = np.zeros((self.participants.size, naming.TRIALS), "<u8")
         if self.rank == found.owner:

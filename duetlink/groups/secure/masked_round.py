@@ -108,7 +108,6 @@ class RoundOperations:
         return [out[end - size : end] for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
 
     async def gather(self, mine: Residues, sizes: Sequence[int]) -> list[Residues]:
-        """Return the items of all members, by rank."""
         out = np.empty(sum(sizes), mine.dtype)
         await self.flat.all_gather(mine, out, BY_NAME[mine.dtype.name], sizes, self.options("sums"))
         return [out[end - size : end] for end, size in zip(np.cumsum(sizes), sizes, strict=True)]

@@ -80,7 +80,6 @@ class Compressed:
         return self._names.setdefault(parameter, str(len(self._names)))
 
     def begin(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Begin the exchange of one bucket; see `compressed`."""
         names = [self._name(parameter) for parameter in bucket.parameters()]
         gradients = bucket.gradients()
         before = {name: self.compressor.remembered(name) for name in names}
@@ -144,7 +143,6 @@ class Summed:
         self._left: dict[torch.Tensor, NDArray[np.float32]] = {}
 
     def begin(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Begin the sum of one bucket; see `summed`."""
         buffer = bucket.buffer().mul_(1.0 / self.group.size())  # as DDP does by itself
         if not self._remembers:
             return _first(self.group.all_reduce_by(self.codec, buffer))

@@ -155,7 +155,6 @@ def _one(tensor: Tensor) -> Tensor:
 
 
 def _plain(tensors: Sequence[Tensor]) -> Any:
-    """Return a single tensor itself, several tensors as a list."""
     return _one(tensors[0]) if len(tensors) == 1 else [_one(tensor) for tensor in tensors]
 
 

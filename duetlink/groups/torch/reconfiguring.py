@@ -22,7 +22,6 @@ class Reconfigure:
 
 
 def handle(generation: int, rank: int) -> str:
-    """Return the handle of a rank of a job."""
     return f"duetlink:{generation}:{rank}"
 
 

@@ -83,7 +83,6 @@ def meet(
 
 
 def register() -> None:
-    """Register the scheme with torch."""
     register_rendezvous_handler(SCHEME, meet)
 
 

@@ -54,7 +54,7 @@ class Question:
     fields: tuple[bytes, ...]
 
     def to_wire(self) -> tuple[bytes, bytes]:
-        """Head and body."""
+        """Return the head and the body of the message."""
         body = b"".join(_SIZE.pack(len(field)) + field for field in self.fields)
         return _QUESTION.pack(self.op, self.number, self.patience_s), body
 
@@ -86,7 +86,7 @@ class Question:
 
 
 def answer_to_wire(number: int, value: bytes, *, failed: bool) -> tuple[bytes, bytes]:
-    """Head and body."""
+    """Return the head and the body of the message."""
     return _ANSWER.pack(failed, number), value
 
 
