@@ -198,7 +198,9 @@ def test_waiting_for_members_says_how_many_members_are_there(
     with pytest.raises(errors.PairingTimeout):
         alone.wait_members(3, 0.2)
     said = capsys.readouterr().err
-    assert said.startswith("waiting for members of the group, 2 are there so far … (Ctrl-C to stop waiting) ")
+    assert said.startswith(
+        "waiting for members of the group, 2 have joined so far … (Ctrl-C to stop waiting) "
+    )
 
 
 async def test_figures_are_agreed_on_again_while_a_group_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,13 +207,13 @@ class Group(BlockingOperations):
                 raise  # a TimeoutError as well, but it says why
             except TimeoutError:
                 raise PairingTimeout(
-                    f"{self._there} members are there after {timeout_s:g} s, {but}"
+                    f"{self._there} members have joined after {timeout_s:g} s, {but}"
                 ) from None
 
         with WaitingLine("", "stop waiting") as line:
 
             def show() -> None:
-                line.what = f"waiting for members of the group, {self._there} are there so far"
+                line.what = f"waiting for members of the group, {self._there} have joined so far"
                 line.show()
 
             self._thread.run(within(), on_wait=show)

@@ -191,7 +191,7 @@ class Operations:
             if isinstance(error, DuetError) or not timeout.expired():
                 raise
             raise CallTimeout(
-                f"{name} has not finished within {timeout_s:g} s: see group.status() for who is slow"
+                f"{name} has not finished within {timeout_s:g} s: see group.status() for slow members"
             ) from None
         finally:
             self.calls.remove(call)

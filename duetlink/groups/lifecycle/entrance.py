@@ -93,10 +93,15 @@ class Entrance:
 
     def _new_door(self) -> Door:
         return Door(
-            self._wiring, self._room, lambda: self._group.is_ready, self.seat, self._burnt, self.lost_one
+            self._wiring,
+            self._free_places,
+            lambda: self._group.is_ready,
+            self.seat,
+            self._burnt,
+            self.lost_one,
         )
 
-    def _room(self) -> int:
+    def _free_places(self) -> int:
         """Return how many more members the group has room for."""
         group = self._group
         there = 0

@@ -240,7 +240,7 @@ class MaskedRound:
             for other, (one, two) in enumerate(zip(mine, theirs, strict=True)):
                 if one != two:
                     raise OperationMismatch(
-                        f"{wire.name(rank)} was told other keys of {wire.name(other)} than this member was: "
+                        f"{wire.name(rank)} received other keys of {wire.name(other)} than this member: "
                         "one of the two breaks the protocol, and no sum is made"
                     )
 

@@ -369,7 +369,7 @@ def flip(towards: int, at: int) -> Callable[[list[bytes]], None]:
 @pytest.mark.parametrize(
     ("step", "at", "words"),
     [
-        ("openings", 40, r"rank \d \(member \d\) was told other keys of rank 2 \(member 2\)"),
+        ("openings", 40, r"rank \d \(member \d\) received other keys of rank 2 \(member 2\)"),
         ("coins", 0, r"rank 2 \(member 2\) sent coins that it was not committed to"),
         ("evidence", 0, r"rank 2 \(member 2\) has not signed its evidence"),
         ("digests of sums", -1, r"rank 2 \(member 2\) has not signed its digests of sums"),

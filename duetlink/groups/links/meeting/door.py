@@ -26,7 +26,7 @@ class Door:
     def __init__(
         self,
         wiring: Wiring,
-        room: Callable[[], int],
+        free_places: Callable[[], int],
         renews: Callable[[], bool],
         on_link: Callable[[Link], None],
         on_burnt: Callable[[WrongCode], None],
@@ -36,15 +36,15 @@ class Door:
 
         Args:
             wiring: makes the links.
-            room: returns how many more members the group has room for, before those are subtracted whose
-                link is being made.
+            free_places: returns how many more members the group has room for, including those whose link is
+                being made.
             renews: returns True if seats that expire are opened again, because the group has begun.
             on_link: called with each new link to a newcomer that knew the code.
             on_burnt: called after a wrong guess, which closes the door.
             on_failed: called if the link to a newcomer that knew the code failed, or a seat expired.
         """
         self._wiring = wiring
-        self._room = room
+        self._free_places = free_places
         self._renews = renews
         self._on_link = on_link
         self._on_burnt = on_burnt
@@ -115,7 +115,7 @@ class Door:
             self._refill()
 
     def _refill(self, pause_s: float = 0.0) -> None:
-        for _ in range(max(1, self._room() - len(self._linking)) - len(self._waiting)):
+        for _ in range(max(1, self._free_places() - len(self._linking)) - len(self._waiting)):
             self._begin(None, pause_s)
 
     def _begin(self, mailbox: WebSocketMailbox | None, pause_s: float = 0.0) -> None:
@@ -179,7 +179,7 @@ class Door:
 
     @property
     def _has_room(self) -> bool:
-        return self._room() > len(self._linking)
+        return self._free_places() > len(self._linking)
 
     def _left(self, task: asyncio.Task[None], again_s: float | None) -> None:
         if task not in self._waiting | self._linking:
