@@ -15,12 +15,14 @@ this message, begin that epoch).
 
 Example: seats 0, 1 and 2 are in epoch 1, and the process of seat 1 dies while an operation runs.
 
-1. Seat 0 sees that its link to seat 1 is gone: `step(state, Gone(1))` returns the new state and the actions
-   `Tell(Lost(1, 0, 1))` (inform seat 2) and `Revoke(epoch, 1, False)` (end the operation with PeerLost).
-2. The operation has ended: `step(state, Ended(0))`.
-3. Seat 0 is the lowest seat alive, so it proposes: `SendToMember(2, Prepare(1, (1, 0), (1,)))`.
-4. Seat 2 has ended its operation as well and answers `Promise`; seat 0 then asks it to accept the proposal
-   `Proposal((0, 2))`, and 2 answers `Accepted`. Two of three members are a majority.
+1. Seat 0 sees that its link to seat 1 is gone: `step(state, Gone(1))` returns the new state and three
+   actions: `Tell(Lost(1, 0, 1))` informs seat 2, `Revoke(epoch, 1, False)` ends the operation with PeerLost,
+   and, since seat 0 is the lowest seat alive, `SendToMember(2, Prepare(1, (1, 0), (1,)))` proposes the next
+   epoch.
+2. The operation has ended at seat 0: `step(state, Ended(0))` gives its own promise, which was owed.
+3. Seat 2 receives `Lost` and `Prepare`, ends its operation as well, and answers `Promise`.
+4. Seat 0 has the promises of all that are alive, and asks seat 2 to accept `Proposal((0, 2))`. Seat 2 answers
+   `Accepted`. Two of three members are a majority.
 5. Seat 0 sends `Commit`, and both members perform `Enter(Epoch(2, (0, 2)), even=True)`. Seat 2 now has
    rank 1.
 """

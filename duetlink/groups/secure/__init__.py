@@ -19,5 +19,6 @@ Example: three members add 5, 7 and 1, in residues modulo 2^64; p, q, r are pair
 
 A single value stays hidden: its pair masks are never revealed. If member 2 is lost after the announcement,
 the others compute its seed from their shares, and the sum still contains its 1. If it is lost before that,
-the round is discarded, and members 0 and 1 get GroupError, since a secure sum needs three members.
+the round is discarded, and with `on_loss="continue"` a new one begins; here members 0 and 1 get GroupError,
+since a secure sum needs three members.
 """
