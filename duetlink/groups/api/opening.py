@@ -52,21 +52,21 @@ def open_group(
     """Open a group, or join one if there is a code. Arguments and errors are those of `duetlink.group`."""
     if only is not None and not isinstance(only, str):
         only = tuple(only)
-    return _opened(_AskedToJoin(code, settings, size, name, on_loss, patience_s, only))
+    return _opened(_GroupArguments(code, settings, size, name, on_loss, patience_s, only))
 
 
-def _opened(asked: _AskedToJoin) -> Group:
-    parsed = asked.check()
+def _opened(arguments: _GroupArguments) -> Group:
+    parsed = arguments.check()
     use = shared_endpoint.use()
     try:
-        return use.thread.run(asked.open(use, parsed))
+        return use.thread.run(arguments.open(use, parsed))
     except BaseException:
         use.thread.stop()
         raise
 
 
 @dataclass(frozen=True, slots=True)
-class _AskedToJoin:
+class _GroupArguments:
     """The arguments of `open_group`."""
 
     code: str | None

@@ -28,7 +28,7 @@ class GroupPorts:
         self._leaving = Valve()
         self._registry = PortRegistry(self._leaving)
         # the seats that may connect to each service; None for all members
-        self._guests: dict[PortOffer, frozenset[int] | None] = {}
+        self._allowed_seats: dict[PortOffer, frozenset[int] | None] = {}
         self._listeners: list[PortListener] = []
         self._numbers = itertools.count()
         self._notes: set[asyncio.Task[None]] = set()
@@ -40,7 +40,7 @@ class GroupPorts:
     async def share(self, name: str, host: str, port: int, seats: frozenset[int] | None) -> PortOffer:
         """Offer a service to these seats, or to all members. Raises SettingError, AuditUnavailable."""
         offer = self._registry.add(name, host, port)
-        self._guests[offer] = seats
+        self._allowed_seats[offer] = seats
         try:
             await self._records.port(name, "added", f"{host}:{port}", self._named(seats))
         except BaseException:
@@ -52,7 +52,7 @@ class GroupPorts:
         """Withdraw a service and end its connections. Safe to call twice. Raises AuditUnavailable."""
         if not offer.closed:
             await self._registry.remove(offer)
-            seats = self._guests.pop(offer, None)
+            seats = self._allowed_seats.pop(offer, None)
             await self._records.port(offer.name, "removed", f"{offer.host}:{offer.port}", self._named(seats))
 
     async def open(self, seat: int, name: str, port: int) -> PortListener:
@@ -60,8 +60,8 @@ class GroupPorts:
         peer = self._life.peers.get(seat)
         if peer is None or peer.link is None:
             raise PeerLost(f"there is no link to {self._life.roster.entries[seat].name}")
-        watch = _Watch(self, seat)
-        listener = await PortListener.open(peer.link.streams, name, self._leaving, watch, port=port)
+        connections = _MemberConnections(self, seat)
+        listener = await PortListener.open(peer.link.streams, name, self._leaving, connections, port=port)
         self._listeners.append(listener)
         return listener
 
@@ -92,11 +92,16 @@ class GroupPorts:
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _serve(self, seat: int, link: Link) -> None:
-        serve(link.streams, self._registry, _Watch(self, seat), functools.partial(self._may_connect, seat))
+        serve(
+            link.streams,
+            self._registry,
+            _MemberConnections(self, seat),
+            functools.partial(self._may_connect, seat),
+        )
 
     def _may_connect(self, seat: int, offer: PortOffer) -> bool:
-        seats = self._guests.get(offer)
-        named = offer in self._guests and (seats is None or seat in seats)
+        seats = self._allowed_seats.get(offer)
+        named = offer in self._allowed_seats and (seats is None or seat in seats)
         return named and not self._life.has_gone(seat)
 
     def _named(self, seats: frozenset[int] | None) -> str:
@@ -116,7 +121,7 @@ class GroupPorts:
         note.add_done_callback(self._notes.discard)
 
 
-class _Watch:
+class _MemberConnections:
     """Passes the begin and end of connections with one member to `GroupPorts`."""
 
     def __init__(self, ports: GroupPorts, seat: int) -> None:

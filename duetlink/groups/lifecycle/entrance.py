@@ -32,7 +32,7 @@ _SEATS = "seats"  # topic of status messages: the epoch, and the first seat that
 _PLACE = struct.Struct("<QQ")
 
 
-class Entered(Protocol):
+class AdmittingGroup(Protocol):
     """The parts of a group that its entrance uses; `GroupLife` has them."""
 
     roster: Roster
@@ -59,7 +59,7 @@ class Entrance:
     Used on the loop thread.
     """
 
-    def __init__(self, group: Entered, wiring: Wiring, size: int | None) -> None:
+    def __init__(self, group: AdmittingGroup, wiring: Wiring, size: int | None) -> None:
         """`size` is the number of members that the group begins with. If it is None, the group begins with
         the members that are connected when the door is shut.
         """
@@ -71,7 +71,8 @@ class Entrance:
         self._size = size
         self.most = MOST_MEMBERS if size is None else size  # members at the same time
         self.hall = b""  # key that opens mailboxes under the code; empty if nobody may join
-        self._kept = 0  # first void seat since this member took over, until the next newcomer's entry says so
+        # the first void seat since this member took over, until the entry of the next newcomer carries it
+        self._first_void = 0
         self._next_seat = 0  # seats below this one have been given out
         self._door: Door | None = None
         self._is_closed = False
@@ -97,19 +98,19 @@ class Entrance:
             self._free_places,
             lambda: self._group.is_ready,
             self.seat,
-            self._burnt,
+            self._code_burnt,
             self.lost_one,
         )
 
     def _free_places(self) -> int:
         """Return how many more members the group has room for."""
         group = self._group
-        there = 0
+        present = 0
         for seat, peer in group.links.peers.items():
             # a newcomer whose link was lost joins again with another seat, so it is not counted
             is_there = peer.losing is None or group.is_member(seat)
-            there += peer.link is not None and is_there and not group.has_gone(seat)
-        return self.most - 1 - there - len(self.arriving)
+            present += peer.link is not None and is_there and not group.has_gone(seat)
+        return self.most - 1 - present - len(self.arriving)
 
     def refill(self) -> None:
         """Open more seats after a member has gone, so that others can take its place."""
@@ -125,7 +126,7 @@ class Entrance:
             return
         self.why_not_whole = None
         self._size = None
-        self._tell_shut()
+        self._announce_shut()
         if self._door is not None:
             self._group.serve(self._shut(self._door))
 
@@ -133,7 +134,7 @@ class Entrance:
         await door.shut()
         self.begin_if_whole()
 
-    def _tell_shut(self) -> None:
+    def _announce_shut(self) -> None:
         self.hall = b""
         self._group.links.send_all(pb.GroupMessage(shut=pb.Shut()))
 
@@ -153,7 +154,7 @@ class Entrance:
             place = _PLACE.pack(epoch.number, self._group.roster.next_seat)
             self._group.links.send_status(host, _SEATS, place)
             return
-        self._kept = epoch.members[-1] + 1
+        self._first_void = epoch.members[-1] + 1
         self._group.serve(self._take_over(epoch))
 
     async def _take_over(self, since: Epoch) -> None:
@@ -167,12 +168,12 @@ class Entrance:
             now = group.member_state
             if now is None or now.stopped or self._is_closed or not group.is_host:
                 return
-            told = [
+            reported = [
                 _PLACE.unpack(word)
                 for seat in now.epoch.members
                 if seat != now.me and len(word := group.links.latest_status(seat, _SEATS)) == _PLACE.size
             ]
-            free = [group.roster.next_seat, *(seat for number, seat in told if number >= since.number)]
+            free = [group.roster.next_seat, *(seat for number, seat in reported if number >= since.number)]
             if len(free) == len(now.epoch.members):
                 break
             await group.wait_change()
@@ -214,12 +215,12 @@ class Entrance:
         group, now = self._group, self._group.member_state
         assert now is not None
         self.arriving.discard(link)
-        kept, self._kept = self._kept, 0
+        kept, self._first_void = self._first_void, 0
         seat = max(group.roster.next_seat, self._next_seat)
         group.roster = (group.roster.up_to(kept) if kept else group.roster).with_entry(entry, seat)
         present = [other for other, peer in group.links.peers.items() if peer.link is not None]
-        told = pb.Entry(key=entry.key, name=entry.name, seat=seat, kept=kept)
-        group.links.send_all(pb.GroupMessage(newcomer=told))
+        announced = pb.Entry(key=entry.key, name=entry.name, seat=seat, kept=kept)
+        group.links.send_all(pb.GroupMessage(newcomer=announced))
         group.links.adopt(seat, link, start=False)
         seated = SeatAssignment(
             group.roster, now.epoch, tuple(present), group.grows, now.me, self.hall, self.most
@@ -229,9 +230,9 @@ class Entrance:
 
     # -- a group that waits for its members ------------------------------------------------------------------
 
-    def _burnt(self, error: WrongCode) -> None:
+    def _code_burnt(self, error: WrongCode) -> None:
         self.why_not_whole = error
-        self._tell_shut()
+        self._announce_shut()
         self._group.notify_change()
 
     def lost_one(self, error: DuetError) -> None:
@@ -241,12 +242,12 @@ class Entrance:
         """
         group, door = self._group, self._door
         self.refill()
-        there = 1 + len(self.arriving) + sum(peer.link is not None for peer in group.links.peers.values())
+        present = 1 + len(self.arriving) + sum(peer.link is not None for peer in group.links.peers.values())
         wanted = 0 if self._size is None or group.is_ready else self._size
-        if door is not None and there + door.coming < wanted and self.why_not_whole is None:
+        if door is not None and present + door.coming < wanted and self.why_not_whole is None:
             self.why_not_whole = PairingTimeout(
-                f"only {there} of {wanted} members have joined ({error}); begin with them by close_doors(), "
-                "or launch a new group"
+                f"only {present} of {wanted} members have joined ({error}); begin with them by "
+                "close_doors(), or launch a new group"
             )
         group.notify_change()
 

@@ -53,7 +53,7 @@ class JoinPoints:
         async def nothing(collectives: Collectives) -> None:
             return
 
-        if self._is_before_all:
+        if self._is_before_first_epoch:
             await self._admit_first()
             return
         await self._group.wait_ready()
@@ -70,21 +70,21 @@ class JoinPoints:
         Returns None if newcomers entered; the work was then not done. As one operation, a loss cannot leave
         some members at the point and others in the work. Raises as `Running.operate`.
         """
-        if self._is_before_all:
+        if self._is_before_first_epoch:
             await self._admit_first()
             return None
         group = self._group
         self._is_passed = False
         self._is_here = True
         try:
-            number, told, result = await self._running.operate(
+            number, admitted, result = await self._running.operate(
                 lambda collectives: self._admit_or_work(collectives, work, call, admits)
             )
             assert group.member_state is not None
             epoch = group.member_state.epoch
-            if told and epoch.number == number and epoch.members[0] == group.member_state.me:
-                group.admit(tuple(told))
-            while told and group.member_state.epoch.number == number:
+            if admitted and epoch.number == number and epoch.members[0] == group.member_state.me:
+                group.admit(tuple(admitted))
+            while admitted and group.member_state.epoch.number == number:
                 group.check_open()
                 await group.wait_change()
             return result
@@ -92,7 +92,7 @@ class JoinPoints:
             self._is_here = False
 
     @property
-    def _is_before_all(self) -> bool:
+    def _is_before_first_epoch(self) -> bool:
         now = self._group.member_state
         return now is not None and now.epoch.number == 0 and now.is_member
 
@@ -119,5 +119,5 @@ class JoinPoints:
         assert self._group.member_state is not None
         number = self._group.member_state.epoch.number
         newcomers = bytes(seat for seat in self._group.links.newcomers() if admits(seat))
-        told = await collectives.broadcast_bytes(newcomers, 0, call=call)
-        return number, told, None if told else await work(collectives)
+        admitted = await collectives.broadcast_bytes(newcomers, 0, call=call)
+        return number, admitted, None if admitted else await work(collectives)

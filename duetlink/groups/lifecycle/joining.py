@@ -33,7 +33,7 @@ class Joining:
         """
         self._life = life
         self._knock = knock
-        self._coming: asyncio.Task[None] | None = None
+        self._retrying: asyncio.Task[None] | None = None
 
     async def launch(self, server: SignalingServer, lifetime_s: float) -> None:
         """Found the group, and open its door under a code that is valid for `lifetime_s`.
@@ -57,8 +57,8 @@ class Joining:
 
     def join(self, link: Link, url: str) -> None:
         """Ask the host for a seat over this link; retries run in the background until it is admitted."""
-        self._ask(link, url)
-        self._coming = self._life.serve(self._until_in())
+        self._ask_for_seat(link, url)
+        self._retrying = self._life.serve(self._join_until_admitted())
 
     async def wait_seated(self) -> None:
         """Wait until this member has a link to every other one. Raises the reason if the group closes."""
@@ -67,14 +67,14 @@ class Joining:
             await self._life.wait_change()
 
     def cancel(self) -> None:
-        if self._coming is not None:
-            self._coming.cancel()
+        if self._retrying is not None:
+            self._retrying.cancel()
 
-    def _ask(self, link: Link, url: str) -> None:
+    def _ask_for_seat(self, link: Link, url: str) -> None:
         life = self._life
         life.links.url = url
 
-        def heard(notice: wire_pb.GroupNotice) -> None:
+        def received(notice: wire_pb.GroupNotice) -> None:
             message = messages.parse(notice.content)
             if message.WhichOneof("body") != "seated":
                 raise RemoteProtocolError("the host of the group did not give this member a seat")
@@ -89,13 +89,13 @@ class Joining:
                 life.serve(link.close(why))
                 life.lose_seat(GroupOver(f"the host of the group was lost before it gave a seat: {why}"))
 
-        link.rpc.notice(wire_pb.GroupNotice, heard)
+        link.rpc.notice(wire_pb.GroupNotice, received)
         link.belong_to(LinkOwner(closed=lambda error: lost(str(error)), lost=lost))
         link.start()
         entry = pb.Entry(key=life.links.me.key, name=life.links.me.name)
         link.rpc.tell_nowait(wire_pb.GroupNotice(content=pb.GroupMessage(newcomer=entry).SerializeToString()))
 
-    async def _until_in(self) -> None:
+    async def _join_until_admitted(self) -> None:
         """Wait until this member is admitted or its group has ended; join again whenever its seat is lost."""
         life = self._life
         for knocks_left in reversed(range(_MOST_KNOCKS + 1)):
@@ -115,7 +115,7 @@ class Joining:
             if life.why_closed is not None:
                 await link.close(str(life.why_closed))
                 return
-            self._ask(link, url)
+            self._ask_for_seat(link, url)
 
 
 async def _knock_again(knock: Callable[[], Awaitable[tuple[Link, str]]]) -> tuple[Link, str]:

@@ -67,23 +67,23 @@ class MemberLinks:
         peer = self.peers.setdefault(seat, Peer(seat))
         peer.link = link
 
-        def if_kept(act: Callable[[T], None]) -> Callable[[T], None]:
+        def unless_dropped(act: Callable[[T], None]) -> Callable[[T], None]:
             """Ignore the events of a link whose seat was dropped in the meantime."""
             return lambda value: act(value) if self.peers.get(seat) is peer else None
 
-        def heard(notice: wire_pb.GroupNotice) -> None:
+        def received(notice: wire_pb.GroupNotice) -> None:
             self._group.receive(seat, messages.parse(notice.content))
 
         def closed(error: LinkClosed) -> None:
             self._group.gone(seat, error)
 
-        link.rpc.notice(wire_pb.GroupNotice, if_kept(heard))
+        link.rpc.notice(wire_pb.GroupNotice, unless_dropped(received))
         link.belong_to(
             LinkOwner(
-                if_kept(closed),
-                if_kept(lambda why: self._out_of_reach(peer, why)),
-                functools.partial(if_kept(self._found), seat),
-                functools.partial(if_kept(self._was_stopped), seat),
+                unless_dropped(closed),
+                unless_dropped(lambda why: self._out_of_reach(peer, why)),
+                functools.partial(unless_dropped(self._found), seat),
+                functools.partial(unless_dropped(self._was_stopped), seat),
             )
         )
         link.sink.watch(self._group.notify_change)

@@ -73,12 +73,12 @@ class SecureSum:
             Range.of(element, size, options.limit, options.noise, honest, accountable=options.accountable)
             for element in tree.elements
         ]
-        asked = _Asked(tree, options, ranges, colluding, refusal)
-        return await secure_sum(collectives, self, participants, asked, call=call)
+        request = _SumRequest(tree, options, ranges, colluding, refusal)
+        return await secure_sum(collectives, self, participants, request, call=call)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SumRequest:
     """The value and the options of one attempt."""
 
     tree: Tree
@@ -90,24 +90,24 @@ class _Asked:
     @property
     def terms(self) -> bytes:
         """Bytes that are equal at members whose calls agree; 10, 10.0 and NumPy's 10 are one number."""
-        asked = self.options
-        limit = None if asked.limit is None else float(asked.limit)
-        terms = (self.tree.what, asked.op, limit, float(asked.noise), int(self.colluding))
-        return repr((*terms, "accountable") if asked.accountable else terms).encode()
+        options = self.options
+        limit = None if options.limit is None else float(options.limit)
+        terms = (self.tree.what, options.op, limit, float(options.noise), int(self.colluding))
+        return repr((*terms, "accountable") if options.accountable else terms).encode()
 
 
 @in_turn
 async def secure_sum(
-    self: Collectives, secure: SecureSum, participants: Participants, asked: _Asked, *, call: str = ""
+    self: Collectives, secure: SecureSum, participants: Participants, request: _SumRequest, *, call: str = ""
 ) -> object:
     async def make() -> list[Residues]:
-        secure.ranges = asked.ranges
+        secure.ranges = request.ranges
         found = []
-        for each in asked.ranges:
-            flat = asked.tree.flat(each.element)
+        for each in request.ranges:
+            flat = request.tree.flat(each.element)
             try:
-                if asked.refusal is not None:
-                    raise asked.refusal
+                if request.refusal is not None:
+                    raise request.refusal
                 found.append(await off_loop(flat.nbytes, each.encode, flat, least_bytes=_least(each)))
             except OutOfRange:
                 # the others learn which member it was, and nothing of the value
@@ -117,24 +117,24 @@ async def secure_sum(
                 raise
         return found
 
-    wire = RoundOperations(self.flat, asked.tree.what, call)
-    is_noisy, colluding = asked.options.noise > 0, asked.colluding
+    wire = RoundOperations(self.flat, request.tree.what, call)
+    is_noisy, colluding = request.options.noise > 0, request.colluding
     secure.residues.check(participants, colluding, is_noisy=is_noisy)
     await self.prepare()
     totals = await secure.residues.run(
         wire,
         participants,
-        asked.terms,
+        request.terms,
         colluding,
         make,
         is_noisy=is_noisy,
-        accountable=asked.options.accountable,
+        accountable=request.options.accountable,
     )
     flats: dict[str, Any] = {}
     for each, total in zip(secure.ranges, totals, strict=True):
-        decode = functools.partial(each.decode, op=asked.options.op)
+        decode = functools.partial(each.decode, op=request.options.op)
         flats[each.element.name] = await off_loop(total.nbytes, decode, total)
-    return asked.tree.with_items(flats)
+    return request.tree.with_items(flats)
 
 
 def _least(each: Range) -> int:
