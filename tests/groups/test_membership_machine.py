@@ -77,7 +77,7 @@ class World:
             match action:
                 case events.SendToMember(to, message):
                     self.put(seat, to, message)
-                case events.Tell(message):
+                case events.SendToAll(message):
                     for one, other in list(self.queues):
                         if one == seat:
                             self.put(seat, other, message)
@@ -396,17 +396,17 @@ PLANTS = {
     ),
     "a promise in the middle of an operation": ("if self.now.busy:\n", "if False:\n", {TRUE_LOSS}),
     "a loss is not told": (
-        "self.actions.append(events.Tell(Lost(self.now.epoch.number, one, other)))",
+        "self.actions.append(events.SendToAll(Lost(self.now.epoch.number, one, other)))",
         "pass",
         {ONE_GROUP, NO_HANG},
     ),
     "that a member leaves is not told on": (
-        "self.actions.append(events.Tell(word))",
-        "self.actions.extend([events.Tell(word)] * (word.seat is None))",
+        "self.actions.append(events.SendToAll(word))",
+        "self.actions.extend([events.SendToAll(word)] * (word.seat is None))",
         {NO_FALSE_ALARM},
     ),
     "the next epoch is not told on": (
-        "self.actions.append(events.Tell(Commit(epoch.number, Proposal(epoch.members, even))))",
+        "self.actions.append(events.SendToAll(Commit(epoch.number, Proposal(epoch.members, even))))",
         "[self.actions.append(events.SendToMember(s, Commit(epoch.number, Proposal(epoch.members, even)))) "
         "for s in epoch.members if before.round and s != before.me]",
         {ONE_GROUP, NO_HANG, ONE_LIST},

@@ -181,7 +181,7 @@ class Timed:
             match action:
                 case events.SendToMember(to, message):
                     self.send(seat, to, message)
-                case events.Tell(message):
+                case events.SendToAll(message):
                     for other in self.standings:
                         self.send(seat, other, message)
                 case events.GiveUp(other):
@@ -288,13 +288,14 @@ PLANTS = {
         HEALTHY,
     ),
     "what was missed is not told on": (
-        "self.actions.append(events.Tell(Missing(now.epoch.number, by, seat)))",
-        "self.actions.extend([events.Tell(Missing(now.epoch.number, by, seat))] * (by == now.me != seat))",
+        "self.actions.append(events.SendToAll(Missing(now.epoch.number, by, seat)))",
+        "self.actions.extend("
+        "[events.SendToAll(Missing(now.epoch.number, by, seat))] * (by == now.me != seat))",
         a_cut_for_good,
         STOPPED_GOES,
     ),
     "that a member is missed is not told": (
-        "self.actions.append(events.Tell(Missing(now.epoch.number, by, seat)))",
+        "self.actions.append(events.SendToAll(Missing(now.epoch.number, by, seat)))",
         "pass",
         a_death,
         IN_TIME,

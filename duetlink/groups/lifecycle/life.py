@@ -236,7 +236,7 @@ class GroupLife:
             match action:
                 case events.SendToMember(seat, message):
                     self.links.send(seat, pb.GroupMessage(agreement=messages.to_wire(message)))
-                case events.Tell(message):
+                case events.SendToAll(message):
                     self.links.send_all(pb.GroupMessage(agreement=messages.to_wire(message)))
                 case events.GiveUp(seat):
                     self._part_from(seat, self.peers[seat].loss or PeerLost("out of reach for too long"))

@@ -16,9 +16,9 @@ this message, begin that epoch).
 Example: seats 0, 1 and 2 are in epoch 1, and the process of seat 1 dies while an operation runs.
 
 1. Seat 0 sees that its link to seat 1 is gone: `step(state, Gone(1))` returns the new state and three
-   actions: `Tell(Lost(1, 0, 1))` informs seat 2, `Revoke(epoch, 1, False)` ends the operation with PeerLost,
-   and, since seat 0 is the lowest seat alive, `SendToMember(2, Prepare(1, (1, 0), (1,)))` proposes the next
-   epoch.
+   actions. `SendToAll(Lost(1, 0, 1))` informs seat 2. `Revoke(epoch, 1, False)` ends the operation with
+   PeerLost. Since seat 0 is the lowest seat alive, `SendToMember(2, Prepare(1, (1, 0), (1,)))` proposes the
+   next epoch.
 2. The operation has ended at seat 0: `step(state, Ended(0))` gives its own promise, which was owed.
 3. Seat 2 receives `Lost` and `Prepare`, ends its operation as well, and answers `Promise`.
 4. Seat 0 has the promises of all that are alive, and asks seat 2 to accept `Proposal((0, 2))`. Seat 2 answers

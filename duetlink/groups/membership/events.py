@@ -94,7 +94,7 @@ class SendToMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class SendToAll:
     """Send to every seat that this member has a link to."""
 
     message: Message
@@ -144,4 +144,4 @@ class Stop:
     without: tuple[int, ...] = ()  # members of the epoch that are lost or out of reach, if that is why
 
 
-Action = SendToMember | Tell | GiveUp | Revoke | Enter | Stop
+Action = SendToMember | SendToAll | GiveUp | Revoke | Enter | Stop

@@ -204,7 +204,7 @@ class _Step:
             accused=self.now.accused | {lost},
             waited_for=self.now.waited_for - (pair if self.now.me in pair else frozenset()),
         )
-        self.actions.append(events.Tell(Lost(self.now.epoch.number, one, other)))
+        self.actions.append(events.SendToAll(Lost(self.now.epoch.number, one, other)))
         if pair <= set(self.now.epoch.members):
             self._revoke(max(pair, key=lambda seat: (times_missed(self.now, seat), seat == lost)))
         self._give_up()
@@ -219,7 +219,7 @@ class _Step:
             is_new = by == now.me != seat or (by, seat) not in now.missed
             self._set(missed=now.missed | {(by, seat)})
             if is_new:
-                self.actions.append(events.Tell(Missing(now.epoch.number, by, seat)))
+                self.actions.append(events.SendToAll(Missing(now.epoch.number, by, seat)))
             self._give_up()
             self._stop_or_propose()
 
@@ -227,7 +227,7 @@ class _Step:
         if (by, seat) in self.now.missing:
             self._set(missing=self.now.missing - {(by, seat)})
             if by == self.now.me:
-                self.actions.append(events.Tell(Missing(self.now.epoch.number, by, seat, back=True)))
+                self.actions.append(events.SendToAll(Missing(self.now.epoch.number, by, seat, back=True)))
 
     def _give_up(self) -> None:
         """Give up each seat that was waited for, unless a member that this one can hear still hears it."""
@@ -245,7 +245,7 @@ class _Step:
         """Relay the departure, before any message that depends on it."""
         if seat not in self.now.announced:
             self._set(announced=self.now.announced | {seat})
-            self.actions.append(events.Tell(word))
+            self.actions.append(events.SendToAll(word))
 
     def _note_leaving(self, seat: int) -> None:
         if seat in self.now.leaving:
@@ -258,7 +258,7 @@ class _Step:
     def _abort_epoch(self) -> None:
         if self.now.is_member and not self.now.change_due:
             self._set(change_due=True)
-            self.actions.append(events.Tell(EpochAborted(self.now.epoch.number)))
+            self.actions.append(events.SendToAll(EpochAborted(self.now.epoch.number)))
             self._revoke(None)
             self._stop_or_propose()
 
@@ -389,7 +389,7 @@ class _Step:
         )
         if self.now.is_member or before.is_member:
             # before anything that belongs to the new epoch, so that every member learns of the epoch first
-            self.actions.append(events.Tell(Commit(epoch.number, Proposal(epoch.members, even))))
+            self.actions.append(events.SendToAll(Commit(epoch.number, Proposal(epoch.members, even))))
         if self.now.is_member:
             self.actions.append(events.Enter(epoch, even))
             there = alive(self.now, epoch.members)
