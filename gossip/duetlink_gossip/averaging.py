@@ -36,7 +36,7 @@ _PROBE_ROUNDS = 100  # probes start again, since one that all agree on shows no 
 
 
 @dataclass(slots=True)
-class Heard:
+class ReceivedChunks:
     """The chunks that have arrived from one neighbour in one round."""
 
     values: npt.NDArray[Any]  # (chunks, length)
@@ -61,7 +61,7 @@ class Averaging(Protocol):
     def decode(self, body: memoryview, scale: float, length: int) -> npt.NDArray[Any]:
         """Decode one chunk's values. Raises RemoteProtocolError."""
 
-    def combine(self, weights: Mapping[int, float], heard: Mapping[int, Heard]) -> Floats:
+    def combine(self, weights: Mapping[int, float], received: Mapping[int, ReceivedChunks]) -> Floats:
         """Average the chunks of `give` with those that have arrived."""
 
     @property
@@ -100,16 +100,16 @@ class Fallback:
     def decode(self, body: memoryview, scale: float, length: int) -> npt.NDArray[Any]:
         return decode(body, scale, length, self.precision)
 
-    def combine(self, weights: Mapping[int, float], heard: Mapping[int, Heard]) -> Floats:
+    def combine(self, weights: Mapping[int, float], received: Mapping[int, ReceivedChunks]) -> Floats:
         mixed, probes = self._chunks.copy(), self._probes.copy()
         for of, weight in weights.items():
-            if of in heard:
-                have = heard[of].have
-                mixed[have] += np.float32(weight) * (heard[of].values[have] - self._chunks[have])
-                told = heard[of].masses.view(np.float32)[have]
+            if of in received:
+                have = received[of].have
+                mixed[have] += np.float32(weight) * (received[of].values[have] - self._chunks[have])
+                probe = received[of].masses.view(np.float32)[have]
                 # a neighbour's nonsense must not spoil the probe
-                told = np.where(np.isfinite(told), np.clip(told, 0, self._size), self._probes[have])
-                probes[have] += np.float32(weight) * (told - self._probes[have])
+                probe = np.where(np.isfinite(probe), np.clip(probe, 0, self._size), self._probes[have])
+                probes[have] += np.float32(weight) * (probe - self._probes[have])
         self._probes = probes
         return mixed
 
@@ -168,8 +168,8 @@ class PushSum:
             raise RemoteProtocolError(f"a chunk of {len(body)} bytes, where {length} int32 were due")
         return np.frombuffer(body, "<u4").astype(np.uint32)
 
-    def combine(self, weights: Mapping[int, float], heard: Mapping[int, Heard]) -> Floats:
-        for of, arrived in heard.items():
+    def combine(self, weights: Mapping[int, float], received: Mapping[int, ReceivedChunks]) -> Floats:
+        for of, arrived in received.items():
             taken, taken_mass = self._taken.setdefault(of, self._nothing())
             have = arrived.have
             # the difference modulo 2^32, as a signed number

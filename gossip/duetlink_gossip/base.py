@@ -11,7 +11,7 @@ import numpy as np
 from duetlink.errors import OperationMismatch, UnsupportedValue
 from duetlink_gossip.chunks import ChunkHead, Floats, Strides
 
-ReceivedOffer = tuple[int, bytes]  # the receiver's or sender's rank, and the datagram
+AddressedDatagram = tuple[int, bytes]  # the receiver's or sender's rank, and the datagram
 
 _MOST_SKIPPED = 1000  # rounds at once, so that a dishonest member cannot use up the numbers
 
@@ -47,7 +47,7 @@ class Node(Protocol):
 
     def start(self, vector: Floats, now_s: float) -> None: ...
 
-    def due(self, now_s: float) -> Iterator[ReceivedOffer]: ...
+    def due(self, now_s: float) -> Iterator[AddressedDatagram]: ...
 
     def held(self, to: int, payload: bytes, now_s: float) -> None: ...
 

@@ -80,9 +80,9 @@ class Courier:
         if node.active and node.is_over(now_s):
             self._finish(now_s)
         wait_s = max(0.0, node.wake_s(now_s) - time.monotonic())
-        letters = self._post.receive(min(wait_s, _IDLE_S) if self._wanted is None else 0.0)
+        datagrams = self._post.receive(min(wait_s, _IDLE_S) if self._wanted is None else 0.0)
         arrived_s = time.monotonic()
-        for of, payload in letters:
+        for of, payload in datagrams:
             try:
                 node.take(of, payload, arrived_s)
             except (OperationMismatch, RemoteProtocolError) as error:

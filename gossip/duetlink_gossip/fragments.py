@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duetlink.errors import RemoteProtocolError, SettingError
-from duetlink_gossip.base import Mixed, ReceivedOffer, check_form, check_vector, next_round
+from duetlink_gossip.base import AddressedDatagram, Mixed, check_form, check_vector, next_round
 from duetlink_gossip.chunks import (
     DATA,
     HEAD_BYTES,
@@ -154,7 +154,7 @@ class FragmentNode:
             )
         self.rank, self.strides, self.round = rank, strides, 0
         self.excluded: set[int] = set()
-        self._told: set[int] = set()  # those of them that were sent a last fragment
+        self._notified: set[int] = set()  # those of them that were sent a last fragment
         self._size, self._precision, self._fanout = size, precision, fanout
         self._epoch, self._form = epoch, form
         self._rng = np.random.default_rng(seed)
@@ -164,7 +164,7 @@ class FragmentNode:
         self._out: dict[int, _OutboundFragments] = {}
         self._in: dict[int, _Inbound] = {}
         self._paces: dict[int, Pace] = {}
-        self._heard_round = 0
+        self._newest_round = 0
         self._sent_bytes = 0
         self._late = 0
 
@@ -176,21 +176,21 @@ class FragmentNode:
     def start(self, vector: Floats, now_s: float) -> None:
         """Begin to send this model, and drop what is unsent of the previous one. Raises UnsupportedValue."""
         check_vector(vector, self.strides)
-        self.round = next_round(self.round, self._heard_round)
+        self.round = next_round(self.round, self._newest_round)
         self._chunks = self.strides.deal(vector)
         self._encoded = Encoded(*encode(self._chunks, self._precision, self._rng), [])
         others = [to for to in range(self._size) if to != self.rank and to not in self.excluded]
         given = recipients(others, self.strides.chunks, self._fanout, self._rng) if others else {}
         # an excluded member is sent one last fragment, which shows it the difference
-        given |= {to: np.zeros(1, np.int64) for to in self.excluded - self._told}
-        self._told |= self.excluded
+        given |= {to: np.zeros(1, np.int64) for to in self.excluded - self._notified}
+        self._notified |= self.excluded
         before = {to: out.next_s for to, out in self._out.items()}
         self._out = {
             to: _OutboundFragments(deque(positions.tolist()), max(now_s, before.get(to, now_s)))
             for to, positions in given.items()
         }
 
-    def due(self, now_s: float) -> Iterator[ReceivedOffer]:
+    def due(self, now_s: float) -> Iterator[AddressedDatagram]:
         """Yield the datagrams that are due, also between rounds. If one cannot be sent, call `held`
         at once.
         """
@@ -263,7 +263,7 @@ class FragmentNode:
             values = decode(body, head.scale, self.strides.length, self._precision)
         except RemoteProtocolError as error:
             raise type(error)(f"rank {of} sent {error}") from None
-        self._heard_round = max(self._heard_round, head.round)
+        self._newest_round = max(self._newest_round, head.round)
         self._measure(of, head, len(payload), now_s)
         if head.round <= self.round - _STALE_ROUNDS or not self._fragments.add(
             of, head.position, head.round, values
@@ -309,7 +309,7 @@ class FragmentNode:
         if head.round > inbound.round:
             inbound.begin(head.round)
             if head.heard:
-                self._paces.setdefault(of, Pace()).told(head.spacing_s, size_bytes)
+                self._paces.setdefault(of, Pace()).report_spacing(head.spacing_s, size_bytes)
         if not inbound.count:
             inbound.first = inbound.last = (head.mass, now_s)
         inbound.count += 1

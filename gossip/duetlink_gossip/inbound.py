@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from duetlink_gossip.averaging import Averaging, Heard
+from duetlink_gossip.averaging import Averaging, ReceivedChunks
 from duetlink_gossip.chunks import ChunkHead, Strides
 from duetlink_gossip.parity import Mending, Parity
 
@@ -18,7 +18,7 @@ class Inbound:
     """The datagrams of one round so far, numbered in sending order: first chunks, then parities."""
 
     round: int
-    heard: Heard
+    received: ReceivedChunks
     mending: Mending | None
     count: int = 0  # chunks that have arrived or were recovered
     mended: int = 0  # chunks that were recovered from a parity
@@ -30,12 +30,14 @@ class Inbound:
     @classmethod
     def of(cls, round_: int, strides: Strides, averaging: Averaging, parity: Parity | None) -> Self:
         """Make an empty one."""
-        heard = Heard(
+        received = ReceivedChunks(
             np.zeros((strides.chunks, strides.length), averaging.dtype),
             np.zeros(strides.chunks, np.uint32),
             np.zeros(strides.chunks, np.bool_),
         )
-        return cls(round_, heard, Mending(parity, strides.length * averaging.item_bytes) if parity else None)
+        return cls(
+            round_, received, Mending(parity, strides.length * averaging.item_bytes) if parity else None
+        )
 
     @property
     def spacing_s(self) -> float:
@@ -58,7 +60,7 @@ class Inbound:
         """
         if values is None:
             return self.mending is not None and self.mending.add_parity(head.position, body)
-        if self.heard.have[head.position]:
+        if self.received.have[head.position]:
             return False
         self._keep(head.position, values, head.mass)
         if self.mending is not None:
@@ -73,12 +75,12 @@ class Inbound:
         """
         if self.mending is None:
             return
-        chunk = self.mending.mend(group, self.heard.have)
+        chunk = self.mending.mend(group, self.received.have)
         if chunk is not None:
             self._keep(chunk.position, averaging.decode(chunk.body, chunk.scale, length), chunk.mass)
             self.mended += 1
 
     def _keep(self, position: int, values: npt.NDArray[Any], mass: int) -> None:
-        heard = self.heard
-        heard.values[position], heard.masses[position], heard.have[position] = values, mass, True
+        received = self.received
+        received.values[position], received.masses[position], received.have[position] = values, mass, True
         self.count += 1

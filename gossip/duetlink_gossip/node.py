@@ -20,7 +20,7 @@ import numpy as np
 
 from duetlink.errors import RemoteProtocolError
 from duetlink_gossip.averaging import Averaging
-from duetlink_gossip.base import Mixed, ReceivedOffer, check_form, check_vector, next_round
+from duetlink_gossip.base import AddressedDatagram, Mixed, check_form, check_vector, next_round
 from duetlink_gossip.chunks import (
     ASK,
     DATA,
@@ -98,7 +98,7 @@ class GossipNode:
         self.averaging = averaging
         self.round = 0
         self.excluded: set[int] = set()
-        self._told: set[int] = set()  # those of them that were sent a last chunk
+        self._notified: set[int] = set()  # those of them that were sent a last chunk
         self._epoch, self._form, self._repair = epoch, form, repair
         self._lossless = lossless
         self._parity = Parity(strides.chunks, fec) if fec else None
@@ -148,8 +148,8 @@ class GossipNode:
         # something, or two members that were cut off would be silent to each other forever
         given = {to: 0.0 if self._is_silent(to) else weight for to, weight in self._weights.items()}
         # an excluded member is sent one last chunk, which shows it the difference
-        last = {to for to in neighbours[self.rank] if to in self.excluded - self._told}
-        self._told |= last
+        last = {to for to in neighbours[self.rank] if to in self.excluded - self._notified}
+        self._notified |= last
         given |= dict.fromkeys(last, 0.0)
         encoded = dict(self.averaging.give(self.strides.deal(vector), given, self.round, self._rng))
         # `Fallback` gives all neighbours the same
@@ -173,7 +173,7 @@ class GossipNode:
             )
         self._active, self._started_s, self._sent_bytes = True, now_s, 0
 
-    def due(self, now_s: float) -> Iterator[ReceivedOffer]:
+    def due(self, now_s: float) -> Iterator[AddressedDatagram]:
         """Yield the datagrams that are due. If one cannot be sent, call `held` before taking the next."""
         if self._active and self._repair:
             yield from self._asks(now_s)
@@ -257,8 +257,8 @@ class GossipNode:
             self._silent[of] = 0 if is_there else self._silent.get(of, 0) + 1
             inbound = self._now.get(of)
             self._reports[of] = (inbound.count, inbound.spacing_s) if inbound is not None else (0, 0.0)
-        heard = {of: each.heard for of, each in self._now.items() if of in self._weights}
-        mixed = self.averaging.combine(self._weights, heard)
+        received_chunks = {of: each.received for of, each in self._now.items() if of in self._weights}
+        mixed = self.averaging.combine(self._weights, received_chunks)
         reason = "deadline" if undone else "alone" if not waited_for else "complete" if whole else "spent"
         outcome = Mixed(
             self.round,
@@ -268,7 +268,7 @@ class GossipNode:
             self._sent_bytes,
             self._late,
             self.averaging.drift,
-            sum(self._now[of].mended for of in heard),
+            sum(self._now[of].mended for of in received_chunks),
         )
         self._active, self._late, self._now = False, 0, {}
         return self.strides.gather(mixed), outcome
@@ -374,7 +374,7 @@ class GossipNode:
             inbound = slots[of] = Inbound.of(head.round, self.strides, self.averaging, self._parity)
             if head.heard:
                 size_bytes = len(body) + HEAD_BYTES
-                self._paces.setdefault(of, Pace()).told(head.spacing_s, size_bytes)
+                self._paces.setdefault(of, Pace()).report_spacing(head.spacing_s, size_bytes)
         elif inbound.round > head.round:
             self._late += 1
             return
@@ -400,7 +400,7 @@ class GossipNode:
             out.has_asked = True
             out.again.extend(positions)
 
-    def _asks(self, now_s: float) -> Iterator[ReceivedOffer]:
+    def _asks(self, now_s: float) -> Iterator[AddressedDatagram]:
         for of in self._weights:
             inbound, spent_s = self._now.get(of), self._spent_s(of)
             if inbound is None or inbound.asked_s is not None or self._is_complete(inbound):
@@ -421,7 +421,7 @@ class GossipNode:
                     0,
                     0.0,
                 )
-                yield of, ask(head, ~inbound.heard.have)
+                yield of, ask(head, ~inbound.received.have)
 
     @property
     def _deadline_s(self) -> float:

@@ -82,7 +82,7 @@ class Pace:
         takes_s = size_bytes / self.bytes_per_s
         return max(due_s, now_s - max(_CAUGHT_UP_S, _CAUGHT_UP * takes_s)) + takes_s
 
-    def told(self, spacing_s: float, size_bytes: int) -> None:
+    def report_spacing(self, spacing_s: float, size_bytes: int) -> None:
         """Adjust to the neighbour's report: the time between two datagrams of this size at its end."""
         self._delivered.append(size_bytes / spacing_s if spacing_s > 0 else math.inf)
         # the best of the last reports: a busy receiver reads late

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from duetlink_gossip.base import ReceivedOffer
+from duetlink_gossip.base import AddressedDatagram
 
 
 class Post(Protocol):
@@ -25,10 +25,10 @@ class Post(Protocol):
     def mtu_bytes(self) -> int:
         """The longest datagram, in bytes."""
 
-    def send(self, letters: Sequence[ReceivedOffer]) -> list[ReceivedOffer]:
+    def send(self, datagrams: Sequence[AddressedDatagram]) -> list[AddressedDatagram]:
         """Send each datagram to its rank, without waiting; returns those for which there is no room now."""
 
-    def receive(self, timeout_s: float) -> list[ReceivedOffer]:
+    def receive(self, timeout_s: float) -> list[AddressedDatagram]:
         """Return arrived datagrams with their sender's rank; waits up to `timeout_s` for the first, or for
         `wake`.
         """

@@ -18,7 +18,7 @@ from duetlink_gossip.chunks import Floats
 # Returns a node's model at the start of its round, and the seconds that it trained; None: the node dies.
 Train = Callable[[int], tuple[Floats, float] | None]
 # Called with the node, its averaged model, the outcome of the round, and the time.
-Told = Callable[[int, Floats, Mixed, float], None]
+Report = Callable[[int, Floats, Mixed, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ def simulate(
     network: SimulatedNetwork,
     rounds: int,
     train: Train,
-    told: Told,
+    report: Report,
 ) -> float:
     """Run every node up to that round; returns the simulated seconds at the end.
 
-    Each node trains, mixes, reports to `told` and trains again at its own pace, while the others' datagrams
-    arrive. `train` and `told` are called in the order of simulated time.
+    Each node trains, mixes, reports to `report` and trains again at its own pace, while the others' datagrams
+    arrive. `train` and `report` are called in the order of simulated time.
     """
     chance = random.Random(network.seed)
     order = itertools.count()
@@ -51,7 +51,7 @@ def simulate(
     models: list[Floats | None] = [None] * len(nodes)
     dead: set[int] = set()
     wakes_s = [float("inf")] * len(nodes)
-    begin, look = -1, -2
+    begin, wake = -1, -2
     now_s = 0.0
 
     def plan(at_s: float, node: int, what: int, payload: bytes = b"") -> None:
@@ -79,12 +79,12 @@ def simulate(
                 plan(free_s[node] + network.delay_s, to, node, payload)
         if member.active and member.is_over(now_s):
             vector, mixed = member.finish(now_s)
-            told(node, vector, mixed, now_s)
+            report(node, vector, mixed, now_s)
             prepare(node)
         wake_s = member.wake_s(now_s)
         if wake_s < wakes_s[node] or wakes_s[node] <= now_s:
             wakes_s[node] = wake_s
-            plan(wake_s, node, look)
+            plan(wake_s, node, wake)
 
     for node in range(len(nodes)):
         prepare(node)
@@ -96,7 +96,7 @@ def simulate(
             model = models[node]
             assert model is not None
             nodes[node].start(model, now_s)
-        elif what != look:
+        elif what != wake:
             nodes[node].take(what, payload, now_s)
         act(node)
     return now_s

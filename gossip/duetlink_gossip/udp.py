@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from duetlink.errors import SettingError
-from duetlink_gossip.base import ReceivedOffer
+from duetlink_gossip.base import AddressedDatagram
 
 Address = tuple[str, int]
 
@@ -101,8 +101,8 @@ class UdpPost:
             threading.Lock()
         )  # so that `wake` does not write to a descriptor that is another file's by now
 
-    def send(self, letters: Sequence[ReceivedOffer]) -> list[ReceivedOffer]:
-        for at, (to, payload) in enumerate(letters):
+    def send(self, datagrams: Sequence[AddressedDatagram]) -> list[AddressedDatagram]:
+        for at, (to, payload) in enumerate(datagrams):
             self._number += 1
             head = _HEAD.pack(self.rank, self._salt, self._number)
             packet = head + self._sealing[to].encrypt(_nonce(self._number), payload, head)
@@ -110,13 +110,13 @@ class UdpPost:
                 try:
                     self._socket.sendto(packet, address)
                 except BlockingIOError:
-                    return list(letters[at:])
+                    return list(datagrams[at:])
                 except OSError:
                     continue  # no route, or an earlier one was refused: this one is lost
         return []
 
-    def receive(self, timeout_s: float) -> list[ReceivedOffer]:
-        found: list[ReceivedOffer] = []
+    def receive(self, timeout_s: float) -> list[AddressedDatagram]:
+        found: list[AddressedDatagram] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._socket:
                 self._read(found)
@@ -141,7 +141,7 @@ class UdpPost:
             os.close(self._waking)
             os.close(self._wake)
 
-    def _read(self, found: list[ReceivedOffer]) -> None:
+    def _read(self, found: list[AddressedDatagram]) -> None:
         for _ in range(_MOST_AT_ONCE):
             try:
                 packet, address = self._socket.recvfrom(65_535)
@@ -149,14 +149,14 @@ class UdpPost:
                 return
             except OSError:
                 continue  # an earlier datagram met a closed port
-            letter = self._open(packet)
-            if letter is None:
+            datagram = self._open(packet)
+            if datagram is None:
                 self.forged += 1
                 continue
-            self._addresses[letter[0]] = [address[:2]]  # this one works
-            found.append(letter)
+            self._addresses[datagram[0]] = [address[:2]]  # this one works
+            found.append(datagram)
 
-    def _open(self, packet: bytes) -> ReceivedOffer | None:
+    def _open(self, packet: bytes) -> AddressedDatagram | None:
         if len(packet) < OVERHEAD_BYTES:
             return None
         of, salt, number = _HEAD.unpack_from(packet)

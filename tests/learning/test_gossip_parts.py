@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink.errors import RemoteProtocolError, SettingError, UnsupportedValue
-from duetlink_gossip.averaging import Fallback, Heard, PushSum
+from duetlink_gossip.averaging import Fallback, PushSum, ReceivedChunks
 from duetlink_gossip.chunks import (
     DATA,
     HEAD_BYTES,
@@ -221,7 +221,7 @@ def lossy(begin: Any, rounds: int, push_sum: bool, heard_by_0: float = 1.0, hear
                     for scale, body in zip(sent.scales, sent.bodies, strict=True)
                 ]
                 have = rng.random(6) < (heard_by_0 if rank == 0 else heard)
-                arrived[of] = Heard(np.stack(rows), np.array(sent.masses, np.uint32), have)
+                arrived[of] = ReceivedChunks(np.stack(rows), np.array(sent.masses, np.uint32), have)
             models[rank] = ways[rank].combine(weights[rank], arrived)
     return models, ways
 
@@ -238,8 +238,8 @@ def test_what_is_missing_is_taken_to_be_as_ones_own() -> None:
     mixed = way.combine(
         {1: 0.25, 2: 0.25},
         {
-            1: Heard(theirs, none, np.array([True, False])),
-            2: Heard(theirs, none, np.array([True, True])),
+            1: ReceivedChunks(theirs, none, np.array([True, False])),
+            2: ReceivedChunks(theirs, none, np.array([True, True])),
         },
     )
     assert mixed.tolist() == [[2.0, 3.0], [5.0, 6.5]]
@@ -310,7 +310,7 @@ def test_patience_follows_how_long_rounds_take() -> None:
 
 def test_a_sender_that_seldom_gets_its_turn_keeps_its_pace() -> None:
     pace, size_bytes = Pace(), 1000
-    pace.told(size_bytes / 1e5, size_bytes)
+    pace.report_spacing(size_bytes / 1e5, size_bytes)
     assert pace.bytes_per_s == 1e5
     due_s, sent = 0.0, 0
     for turn in range(1, 101):  # one each 0.1 s
@@ -329,9 +329,9 @@ def test_a_pace_grows_until_the_path_is_full_and_then_follows_it() -> None:
     pace = Pace()
     for _ in range(40):
         # a path that is full delivers as fast as it can; loss does not show in this
-        pace.told(size_bytes / min(capacity, pace.bytes_per_s), size_bytes)
+        pace.report_spacing(size_bytes / min(capacity, pace.bytes_per_s), size_bytes)
         assert pace.bytes_per_s <= 2 * capacity
     assert 0.8 * capacity <= pace.bytes_per_s <= 1.3 * capacity
     for _ in range(5):
-        pace.told(size_bytes / 1e5, size_bytes)
+        pace.report_spacing(size_bytes / 1e5, size_bytes)
     assert pace.bytes_per_s <= 1.3e5

@@ -46,7 +46,11 @@ def in_turn(
     """
 
     async def called(self: Collectives, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        name = f"{method.__name__} at {place}" if (place := kwargs.get("call")) else method.__name__
+        name = (
+            f"{method.__name__} at {source_location}"
+            if (source_location := kwargs.get("call"))
+            else method.__name__
+        )
         begun = False
         try:
             async with self._turn:
@@ -112,8 +116,8 @@ class Collectives:
         self.size = transport.size
         self.sums = deque[SumReport](maxlen=_REMEMBERED_SUMS) if sums is None else sums  # the last ones
         self._limit_bytes = limit_bytes
-        self.letters = PointToPoint(self.engine, limit_bytes)
-        self.send, self.recv = self.letters.send, self.letters.recv
+        self.point_to_point = PointToPoint(self.engine, limit_bytes)
+        self.send, self.recv = self.point_to_point.send, self.point_to_point.recv
         self._forms = Forms(self.flat, self.size, limit_bytes)
         self._agreement = FiguresAgreement(self.flat, self._forms, figures)
         self._turn = asyncio.Lock()  # fair: the order of the calls
@@ -193,15 +197,19 @@ class Collectives:
         flats: dict[str, Array] = {}
         for element in tree.elements:
             operand = await operands.Operand.of(tree, element, op, self.size, in_place=direct)
-            manner = CollectiveOptions(operand.what, "", call, options.algorithm, codec)
+            collective_options = CollectiveOptions(operand.what, "", call, options.algorithm, codec)
             array, wide = operand.array, operand.wide
             if coded is None:
-                await self.flat.all_reduce(array, wide, operand.op, manner, restore=direct)
+                await self.flat.all_reduce(array, wide, operand.op, collective_options, restore=direct)
             else:
-                report = await registry.run(coded, self.flat, array, wide, operand.op, manner, memory)
+                report = await registry.run(
+                    coded, self.flat, array, wide, operand.op, collective_options, memory
+                )
                 self.sums.append(report)
             if operand.op == "mean" and element.is_float:
-                await self.flat.mend(array, tree.flat(element), element, replace(manner, codec=None))
+                await self.flat.mend(
+                    array, tree.flat(element), element, replace(collective_options, codec=None)
+                )
             flats[element.name] = operand.items()
         if options.in_place:
             if not direct:
@@ -229,9 +237,9 @@ class Collectives:
         if codec is not None and codec in reduced.CODECS:
             given = reduced.checked(value, op, codec)
             await self.prepare()
-            manner = CollectiveOptions(f"{op}, codec {codec}", place=call)
+            collective_options = CollectiveOptions(f"{op}, codec {codec}", source_location=call)
             found, reports = await reduced.reduce_tree(
-                self.flat, self._forms, given, root, op, codec, manner, self._limit_bytes
+                self.flat, self._forms, given, root, op, codec, collective_options, self._limit_bytes
             )
             self.sums += reports
             return found
@@ -243,8 +251,10 @@ class Collectives:
         flats = {}
         for element in tree.elements:
             operand = await operands.Operand.of(tree, element, op, self.size)
-            manner = CollectiveOptions(operand.what, "", call, algorithm, codec)
-            await self.flat.reduce(operand.array, operand.wide, operand.op, root, manner, restore=False)
+            collective_options = CollectiveOptions(operand.what, "", call, algorithm, codec)
+            await self.flat.reduce(
+                operand.array, operand.wide, operand.op, root, collective_options, restore=False
+            )
             flats[element.name] = operand.items()
         return tree.with_items(flats) if self.rank == root else None
 
@@ -280,8 +290,10 @@ class Collectives:
             out = np.empty(sizes[self.rank], wide.storage)
             what = "; ".join(operands.described(tree, element) for tree in trees) if len(trees) <= 9 else ""
             what = f"{len(sizes)} values {what}".rstrip() + (", in halves" if halved else "")
-            manner = CollectiveOptions(what, "", call, algorithm, codec)
-            await self.flat.reduce_scatter(given, out, wide, sizes, "sum" if halved else op, manner)
+            collective_options = CollectiveOptions(what, "", call, algorithm, codec)
+            await self.flat.reduce_scatter(
+                given, out, wide, sizes, "sum" if halved else op, collective_options
+            )
             if halved:
                 out = mean_of_halves(out, self.size)
             flats[element.name] = out.astype(element.storage, copy=False)
@@ -301,8 +313,8 @@ class Collectives:
             operands.check_writable(tree)
         await self.prepare()
         mine = tree.to_wire() if at_root and tree is not None else None
-        told = await self._forms.tell(mine, root, "broadcast", call)
-        form = Tree.from_wire(told, self._limit_bytes)
+        wire_form = await self._forms.broadcast(mine, root, "broadcast", call)
+        form = Tree.from_wire(wire_form, self._limit_bytes)
         if at_root and tree is not None:
             await self._broadcast(to_bytes(tree), root, form, call)
             return value
@@ -324,10 +336,10 @@ class Collectives:
         """Bring every member's value to all, by rank. The values may differ in form."""
         tree = take_apart(value)
         await self.prepare()
-        forms = await self._forms.tell_all(tree, "all_gather", call)
+        forms = await self._forms.all_gather_forms(tree, "all_gather", call)
         sizes = [form.size_bytes for form in forms]
         out = np.empty(sum(sizes), np.uint8)
-        await self.flat.all_gather(to_bytes(tree), out, UINT8, sizes, CollectiveOptions(place=call))
+        await self.flat.all_gather(to_bytes(tree), out, UINT8, sizes, CollectiveOptions(source_location=call))
         return operands.values_of(forms, sizes, out)
 
     @in_turn
@@ -336,10 +348,12 @@ class Collectives:
         root = operands.checked_rank(root, self.size)
         tree = take_apart(value)
         await self.prepare()
-        forms = await self._forms.tell_all(tree, "gather", call)
+        forms = await self._forms.all_gather_forms(tree, "gather", call)
         sizes = [form.size_bytes for form in forms]
         out = np.empty(sum(sizes), np.uint8) if self.rank == root else None
-        await self.flat.gather(to_bytes(tree), out, UINT8, sizes, root, CollectiveOptions(place=call))
+        await self.flat.gather(
+            to_bytes(tree), out, UINT8, sizes, root, CollectiveOptions(source_location=call)
+        )
         return None if out is None else operands.values_of(forms, sizes, out)
 
     @in_turn
@@ -354,12 +368,12 @@ class Collectives:
                 raise UnsupportedValue("the root of a scatter gives one value for each member")
             trees = operands.one_for_each(values, self.size)
         await self.prepare()
-        told = await self._forms.tell(joined(trees) if trees else None, root, "scatter", call)
-        forms = [Tree.from_wire(each, self._limit_bytes) for each in parted(told, self.size)]
+        wire_form = await self._forms.broadcast(joined(trees) if trees else None, root, "scatter", call)
+        forms = [Tree.from_wire(each, self._limit_bytes) for each in parted(wire_form, self.size)]
         sizes = [form.size_bytes for form in forms]
         given = np.concatenate([to_bytes(tree) for tree in trees]) if trees else None
         out = np.empty(sizes[self.rank], np.uint8)
-        await self.flat.scatter(given, out, UINT8, sizes, root, CollectiveOptions(place=call))
+        await self.flat.scatter(given, out, UINT8, sizes, root, CollectiveOptions(source_location=call))
         return forms[self.rank].with_items(from_bytes(forms[self.rank], out))
 
     @in_turn
@@ -367,14 +381,14 @@ class Collectives:
         """Bring `values[j]` of each member to member j, which returns them by rank. Forms may differ."""
         trees = operands.one_for_each(values, self.size)
         await self.prepare()
-        told = await self._forms.tell_each(joined(trees), "all_to_all", call)
-        forms = [Tree.from_wire(parted(each, self.size)[self.rank], self._limit_bytes) for each in told]
+        wire_form = await self._forms.all_gather(joined(trees), "all_to_all", call)
+        forms = [Tree.from_wire(parted(each, self.size)[self.rank], self._limit_bytes) for each in wire_form]
         sizes = [form.size_bytes for form in forms]
         pieces = [to_bytes(tree) for tree in trees]
         out = np.empty(sum(sizes), np.uint8)
         given_sizes = [len(piece) for piece in pieces]
         await self.flat.all_to_all(
-            np.concatenate(pieces), given_sizes, out, sizes, UINT8, CollectiveOptions(place=call)
+            np.concatenate(pieces), given_sizes, out, sizes, UINT8, CollectiveOptions(source_location=call)
         )
         return operands.values_of(forms, sizes, out)
 
@@ -382,22 +396,22 @@ class Collectives:
     async def barrier(self, *, call: str = "") -> None:
         """Return when every member has called this."""
         await self.prepare()
-        await self.flat.barrier(CollectiveOptions(place=call))
+        await self.flat.barrier(CollectiveOptions(source_location=call))
 
     @in_turn
     async def broadcast_bytes(self, data: bytes | None, root: int = 0, *, call: str = "") -> bytes:
         """Bring the root's bytes, of any length up to 64 MiB, to all."""
         await self.prepare()
-        return await self._forms.tell(data if self.rank == root else None, root, "broadcast_bytes", call)
+        return await self._forms.broadcast(data if self.rank == root else None, root, "broadcast_bytes", call)
 
     @in_turn
     async def all_gather_bytes(self, data: bytes, *, call: str = "") -> list[bytes]:
         """Bring every member's bytes, of any length up to 64 MiB, to all, by rank."""
         await self.prepare()
-        return await self._forms.tell_each(data, "all_gather_bytes", call)
+        return await self._forms.all_gather(data, "all_gather_bytes", call)
 
     async def _broadcast(self, data: Array, root: int, form: Tree, call: str) -> None:
         if len(data):
             await self.flat.broadcast(
-                data, UINT8, root, CollectiveOptions(form.what, place=call), restore=False
+                data, UINT8, root, CollectiveOptions(form.what, source_location=call), restore=False
             )

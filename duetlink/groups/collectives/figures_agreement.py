@@ -41,7 +41,7 @@ class FiguresAgreement:
             OperationMismatch: the members sent figures for groups of different sizes.
         """
         engine = self._flat.engine
-        rows = await self._forms.tell_each(row_to_wire(figures or {}, engine.size), "agree", "")
+        rows = await self._forms.all_gather(row_to_wire(figures or {}, engine.size), "agree", "")
         links = tuple(row_from_wire(row) for row in rows)
         if any(len(row) != engine.size for row in links):
             raise OperationMismatch("the members told figures of links for groups of different sizes")
@@ -58,11 +58,11 @@ async def share_memory(engine: Engine, forms: Forms) -> SharedOperations | None:
     others: list[Memory | None] | None = None
     shared = None
     try:
-        addresses = await forms.tell_each(own.address if own is not None else b"", "agree", "")
+        addresses = await forms.all_gather(own.address if own is not None else b"", "agree", "")
         if own is not None:
             others = host_memory.open_others(addresses, engine.rank)
-        told = await forms.tell_each(b"yes" if others is not None else b"no", "agree", "")
-        if own is not None and others is not None and set(told) == {b"yes"}:
+        answers = await forms.all_gather(b"yes" if others is not None else b"no", "agree", "")
+        if own is not None and others is not None and set(answers) == {b"yes"}:
             shared = SharedOperations(engine, own.memory, others)
         return shared
     finally:

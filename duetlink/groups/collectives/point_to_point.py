@@ -52,14 +52,14 @@ class PointToPoint:
         """
         if of is not None:
             of = checked_rank(of, self._engine.size, but=self._engine.rank)
-        letter = await self._engine.messages.receive(of, tag)
+        received = await self._engine.messages.receive(of, tag)
         try:
-            form = Tree.from_wire(letter.form, self.limit_bytes)
-            if sum(leaf.size_bytes for leaf in form.leaves) != letter.size_bytes:
-                raise LimitExceeded(f"a message of {letter.size_bytes} bytes for {form.what}")
+            form = Tree.from_wire(received.form, self.limit_bytes)
+            if sum(leaf.size_bytes for leaf in form.leaves) != received.size_bytes:
+                raise LimitExceeded(f"a message of {received.size_bytes} bytes for {form.what}")
         except DuetError:
-            await self._engine.messages.refuse(letter)
+            await self._engine.messages.refuse(received)
             raise
-        data = np.empty(letter.size_bytes, np.uint8)
-        await self._engine.messages.accept(letter, data.data, moved)
-        return Received(form.with_items(from_bytes(form, data)), letter.of, tag)
+        data = np.empty(received.size_bytes, np.uint8)
+        await self._engine.messages.accept(received, data.data, moved)
+        return Received(form.with_items(from_bytes(form, data)), received.of, tag)

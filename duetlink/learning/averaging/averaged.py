@@ -38,7 +38,7 @@ class Averaged:
         self._outer, self._weight = outer, weight
         self._parameters = flat.parameters
         self._velocity = np.zeros(flat.parameters, np.float32)
-        self._gift: Floats | bytes = b""
+        self._pending_update: Floats | bytes = b""
         self._secure = secure
         self._attempt: tuple[SecureSum, dict[str, Any], bool] | None = (
             None  # a secure sum that is not finished
@@ -52,7 +52,7 @@ class Averaged:
     def offer(self, update: Floats) -> None:
         """Keep an update for the next round. Raises UnsupportedValue, keeping nothing, if not finite."""
         update = checked(update)
-        self._gift = update if self._compressor is None else coding.encode(self._compressor, update)
+        self._pending_update = update if self._compressor is None else coding.encode(self._compressor, update)
 
     def state(self) -> dict[str, Floats]:
         return {"numbers": self.shared[1], "velocity": self._velocity}
@@ -77,18 +77,22 @@ class Averaged:
         value = self._weighted(meeting.gives)
         await meeting.note(value)
         found = await meeting.collectives.all_reduce(value, call=meeting.call)
-        self._have_given(meeting.gives)
+        self._note_given(meeting.gives)
         return found
 
     def _weighted(self, gives: bool) -> dict[str, Any]:
-        gift = self._gift if gives else np.zeros(len(self.shared[1]), np.float32)
+        update = self._pending_update if gives else np.zeros(len(self.shared[1]), np.float32)
         weight = np.float64(self._weight if gives else 0.0)
-        assert isinstance(gift, np.ndarray)
-        return {"update": gift * np.float32(weight), "weight": weight}
+        assert isinstance(update, np.ndarray)
+        return {"update": update * np.float32(weight), "weight": weight}
 
-    def _have_given(self, gave: bool) -> None:
+    def _note_given(self, gave: bool) -> None:
         self.gave = gave
-        self.sent_bytes += len(self._gift) * (4 if isinstance(self._gift, np.ndarray) else 1) if gave else 0
+        self.sent_bytes += (
+            len(self._pending_update) * (4 if isinstance(self._pending_update, np.ndarray) else 1)
+            if gave
+            else 0
+        )
 
     async def _sum_securely(self, meeting: Meeting) -> Any:
         """Sum under masks. After a loss, finish the interrupted sum with the values that were in it.
@@ -110,16 +114,16 @@ class Averaged:
             self._attempt = None
             raise
         self._attempt = None
-        self._have_given(gives)
+        self._note_given(gives)
         return found
 
     async def _gather(self, meeting: Meeting) -> Any:
-        data = _WEIGHT.pack(self._weight) + bytes(self._gift) if meeting.gives else b""
+        data = _WEIGHT.pack(self._weight) + bytes(self._pending_update) if meeting.gives else b""
         coded = np.frombuffer(data, np.uint8)
         if meeting.gives:
             await meeting.note(coded)
         every = await meeting.collectives.all_gather(coded, call=meeting.call)
-        self._have_given(meeting.gives)
+        self._note_given(meeting.gives)
         return every
 
     def advance(self, found: Any) -> frozenset[int]:
@@ -138,14 +142,14 @@ class Averaged:
         self.shared = (version + 1, after)
         return refused
 
-    def _sum(self, gifts: list[Any]) -> tuple[Floats, float, frozenset[int]]:
+    def _sum(self, updates_by_rank: list[Any]) -> tuple[Floats, float, frozenset[int]]:
         """Sum decoded updates in the order of ranks, for equal bits; returns the sum, the weight and the
         refused ranks.
         """
         total = np.zeros(len(self.shared[1]), np.float32)
         weights, refused = 0.0, set()
-        for rank, gift in enumerate(gifts):
-            data = gift.tobytes() if isinstance(gift, np.ndarray) and gift.dtype == np.uint8 else b"?"
+        for rank, coded in enumerate(updates_by_rank):
+            data = coded.tobytes() if isinstance(coded, np.ndarray) and coded.dtype == np.uint8 else b"?"
             if not data:
                 continue
             weight = _WEIGHT.unpack_from(data)[0] if len(data) > _WEIGHT.size else 0.0

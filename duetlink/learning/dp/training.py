@@ -196,7 +196,7 @@ class DpSgd:
         self._noise, self._clip, self._batch = noise, clip, batch
         self._rows, self._rate = rows, batch / rows
         self._keystream = Keystream()
-        self._alike = _said((rows, batch, clip, noise, trust))
+        self._settings_sums = _settings_digest((rows, batch, clip, noise, trust))
         self._steps = 0
         self._unknown = dict.fromkeys(AGAINST, math.inf if adder is not None else 1.0)
         if adder is not None:
@@ -322,10 +322,10 @@ class DpSgd:
 
             def make(rank: int, size: int) -> npt.NDArray[np.float64]:
                 self._note_members(size)
-                return np.concatenate((self._noised(mine, rank, size).numpy(), self._alike))
+                return np.concatenate((self._noised(mine, rank, size).numpy(), self._settings_sums))
 
             found = np.array(self._group.all_reduce(make))
-            _check_alike(found[-len(self._alike) :])
+            _check_alike(found[-len(self._settings_sums) :])
             total = torch.from_numpy(found[: len(mine)]).to(mine.dtype)
         total /= self._batch
         at = 0
@@ -448,7 +448,7 @@ def _adder(group: Adder | ProcessGroup | None, trust: str) -> Adder | None:
     return Ranks(group)
 
 
-def _said(settings: tuple[object, ...]) -> npt.NDArray[np.float64]:
+def _settings_digest(settings: tuple[object, ...]) -> npt.NDArray[np.float64]:
     """Return three numbers whose sums show whether all members have the same settings: 1, h and h squared.
 
     h is a 20-bit hash of the settings. The sums are exact in float64 for up to a thousand members.

@@ -322,12 +322,12 @@ async def test_more_than_the_limit_is_not_received(
 async def test_a_large_message_that_is_refused_or_taken_back(make_group: MakeGroup) -> None:
     group = make_group(2)
     sending = asyncio.ensure_future(group.members[0].send(np.zeros(100_000), 1))
-    group.members[1].letters.limit_bytes = 1000
+    group.members[1].point_to_point.limit_bytes = 1000
     with pytest.raises(LimitExceeded):
         await group.members[1].recv()
     with pytest.raises(OperationMismatch, match="rank 1 refused a message with tag 0"):
         await sending
-    group.members[1].letters.limit_bytes = 10**9
+    group.members[1].point_to_point.limit_bytes = 10**9
     sending = asyncio.ensure_future(group.members[0].send(np.zeros(100_000), 1))
     await asyncio.sleep(0)
     sending.cancel()

@@ -21,12 +21,12 @@ from duetlink.groups.links.transport import Message
 from duetlink.testing.faults import set_constants
 from tests.groups.collectives.conftest import Group, MakeGroup
 
-ROOM_BYTES = 64 * 1024  # so that some KB go in several chunks
+DATA_BYTES = 64 * 1024  # so that some KB go in several chunks
 
 
 @pytest.fixture
-def small_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "ROOM_BYTES", ROOM_BYTES)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "DATA_BYTES", DATA_BYTES)
     set_constants(monkeypatch, shared, SMALL_BYTES=4096)
 
 
@@ -45,7 +45,7 @@ def forbid_sockets(group: Group) -> None:
     group.network.on_send = watch
 
 
-@pytest.mark.usefixtures("small_rooms")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("size", [2, 3, 4, 9])
 async def test_operations_in_shared_memory_send_nothing(make_group: MakeGroup, size: int) -> None:
     group = await agreed(make_group, size)
@@ -126,7 +126,7 @@ async def test_different_calls_meet_in_memory_and_beside_it(
             assert "b.py:2" in str(each)
 
 
-@pytest.mark.usefixtures("small_rooms")
+@pytest.mark.usefixtures("small_chunks")
 async def test_a_loss_in_the_middle_restores_what_was_given(
     make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +183,7 @@ def test_only_memory_of_that_name_that_is_sealed_and_labelled_is_mapped() -> Non
     assert found is not None
     assert found[0] is not None
     with pytest.raises(ValueError, match="read-only"):
-        found[0].room(0)[0] = 1
+        found[0].data(0)[0] = 1
     found[0].close()
     other = shared_memory.create(f"duetlink-group-{label}")  # neither sealed nor of that size
     plain = os.open("/dev/zero", os.O_RDONLY)
@@ -209,7 +209,7 @@ def test_memory_is_unmapped_with_the_last_view_of_it_although_its_owner_lives_on
     own = OwnMemory()
     own.hide()
     name = own.memory.label.hex()
-    view = own.memory.room(0)
+    view = own.memory.data(0)
     own.memory.close()
     assert name in "".join(map(_target, os.listdir("/proc/self/fd")))
     del view

@@ -47,7 +47,7 @@ _REMEMBERED = 16  # ended operations that late frames are compared with
 # A member that has waited this long sends its call to all: longer than a round usually takes, and short for
 # a person who waits for an error.
 WAIT_S = 1.0
-_TELLING_S = 1.0  # a member that takes no frame for this long is about to be lost as well
+_NOTICE_S = 1.0  # a member that takes no frame for this long is about to be lost as well
 INTERRUPTED = "it was interrupted, or its time was over"
 
 
@@ -81,7 +81,7 @@ class Engine:
         self._spare = SpareMemory()
         self._announced = 0  # operations before this number have been announced, or need not be
         self._sent_only: list[int] = []  # operations that `wait_begun` waits for the others to begin
-        self._come = asyncio.Event()  # a frame has come from another member, or the engine is broken
+        self._has_arrived = asyncio.Event()  # a frame has come from another member, or the engine is broken
         self._asked = -1  # the latest operation that another member has announced to wait in
         self._past: dict[int, Operation] = {}
         self._wanted: dict[tuple[int, int], asyncio.Future[Message]] = {}
@@ -90,7 +90,7 @@ class Engine:
         self.messages = Messages(self.rank, transport.send, self._check)
         loop = asyncio.get_running_loop()
         self._readers = [loop.create_task(self._read(rank)) for rank in others]
-        self._telling = Notices(transport, others)
+        self._notices = Notices(transport, others)
 
     @property
     def awaited(self) -> tuple[int, ...]:
@@ -132,7 +132,7 @@ class Engine:
         self._break(LinkClosed("this group has been closed"))
         for reader in self._readers:
             reader.cancel()
-        await asyncio.gather(*self._readers, self._telling.wait_told(), return_exceptions=True)
+        await asyncio.gather(*self._readers, self._notices.wait_sent(), return_exceptions=True)
         async with self._turn:  # what ran has ended
             pass
 
@@ -168,8 +168,8 @@ class Engine:
         try:
             while any(ahead.latest < sequence for ahead in self._ahead.values()):
                 self._check()
-                self._come.clear()
-                await self._come.wait()
+                self._has_arrived.clear()
+                await self._has_arrived.wait()
         except asyncio.CancelledError:
             self.abandon(call, self.interruption)
             raise
@@ -190,8 +190,8 @@ class Engine:
                 self._compare(rank)
             root = work.operation.root
             if self._alone and root is not None and root != self.rank:
-                self._telling.tell(root, self._called(work.operation))
-            await (ScheduleRun(self, work).run() if work.walk is None else work.walk(work))
+                self._notices.send(root, self._called(work.operation))
+            await (ScheduleRun(self, work).run() if work.run_shared is None else work.run_shared(work))
             for rank, ahead in self._ahead.items():
                 if ahead.has_pieces(self.completed):
                     self._differ(rank, self.completed)
@@ -225,34 +225,34 @@ class Engine:
                 message = await self.transport.receive(of)
                 match frame.parse(message.head):
                     case Piece() as piece:
-                        self._comes(of, piece.sequence)
+                        self._note_sequence(of, piece.sequence)
                         with contextlib.suppress(OperationMismatch):  # all members have been notified by now
                             self._arrived(of, piece, message)
                     case Called() as called:
-                        self._comes(of, called.sequence)
+                        self._note_sequence(of, called.sequence)
                         with contextlib.suppress(OperationMismatch):
-                            self._heard(of, called)
+                            self._on_called(of, called)
                     case Abort() as abort:
-                        self._told(of, abort)
-                    case letter:
-                        await self.messages.arrived(of, letter, message.body)
+                        self._on_abort(of, abort)
+                    case about_message:
+                        await self.messages.arrived(of, about_message, message.body)
                 await ahead.wait_room()
         except PeerLost as error:
-            await self._tell_loss(error)
+            await self._send_loss_and_wait(error)
             self._break(error)
         except RemoteProtocolError as error:
-            self._tell(Abort(Cause.GIVEN_UP, f"{self.names[of]} broke the protocol: {error}"))
+            self._send_abort(Abort(Cause.GIVEN_UP, f"{self.names[of]} broke the protocol: {error}"))
             self._break(error)
         except DuetError as error:
             self._break(error)
         except Exception as error:  # a defect of ours must end what runs, not leave it waiting
             text = f"{self.names[self.rank]} failed while it read: {type(error).__name__}: {error}"
-            self._tell(Abort(Cause.GIVEN_UP, text))
+            self._send_abort(Abort(Cause.GIVEN_UP, text))
             self._break(OperationAborted(text))
 
-    def _comes(self, of: int, sequence: int) -> None:
+    def _note_sequence(self, of: int, sequence: int) -> None:
         self._ahead[of].latest = max(self._ahead[of].latest, sequence)
-        self._come.set()
+        self._has_arrived.set()
 
     def _arrived(self, of: int, piece: Piece, message: Message) -> None:
         if self.broken is not None:
@@ -268,7 +268,7 @@ class Engine:
                 return
         self._ahead[of].keep(piece, message)
 
-    def _heard(self, of: int, called: Called) -> None:
+    def _on_called(self, of: int, called: Called) -> None:
         """Handle a notice that a member waits: compare calls, and answer if this member waits too."""
         if self.broken is not None:
             return
@@ -278,7 +278,7 @@ class Engine:
             self._compare(of)
             self._asked = max(self._asked, called.sequence)
             if self.waiting.ranks:
-                self._tell_who_asks()
+                self._announce_if_asked()
         elif past is not None and past.digest != called.digest:
             self._note(of, called)
             self._differ(of, called.sequence)
@@ -294,12 +294,12 @@ class Engine:
         """
         if self._running is not None and self.broken is None and self._announced <= self.completed:
             self._announced = self.completed + 1
-            self._telling.tell_all(self._called(self._running))
+            self._notices.send_to_all(self._called(self._running))
 
     def _called(self, operation: Operation) -> bytes:
         return Called(self.completed, operation.digest, operation.text).to_wire()
 
-    def _tell_who_asks(self) -> None:
+    def _announce_if_asked(self) -> None:
         """Announce at once if another member has: all waiting members have to, to show who is late."""
         if self._asked == self.completed:
             self.announce()
@@ -312,7 +312,7 @@ class Engine:
         self._wanted[of, part] = future
         timer = asyncio.get_running_loop().call_later(WAIT_S, self.announce)
         self.waiting.begin(of)
-        self._tell_who_asks()
+        self._announce_if_asked()
         try:
             return await future
         finally:
@@ -338,7 +338,7 @@ class Engine:
         error = OperationMismatch(
             f"the members called different operations. {calls}. Call the same ones, in the same order"
         )
-        self._tell(Abort(Cause.MISMATCH, str(error)))
+        self._send_abort(Abort(Cause.MISMATCH, str(error)))
         self._break(error)
         raise error
 
@@ -354,14 +354,14 @@ class Engine:
             return
         text = f"{self.names[self.rank]} gave up {call}: {_why(error)}"
         if isinstance(error, OperationMismatch):
-            self._tell(Abort(Cause.MISMATCH, str(error)))
+            self._send_abort(Abort(Cause.MISMATCH, str(error)))
         elif isinstance(error, PeerLost):
-            self._tell_of(error)
+            self._send_loss(error)
         elif not isinstance(error, LinkClosed):
-            self._tell(Abort(Cause.GIVEN_UP, text))
+            self._send_abort(Abort(Cause.GIVEN_UP, text))
         self._break(error if isinstance(error, DuetError) else OperationAborted(text))
 
-    def _told(self, of: int, abort: Abort) -> None:
+    def _on_abort(self, of: int, abort: Abort) -> None:
         if abort.cause is Cause.MISMATCH:
             self._break(OperationMismatch(abort.text))
         elif abort.cause is Cause.LOST and self._alone and abort.rank in self._ahead:
@@ -371,29 +371,29 @@ class Engine:
         else:
             self._break(OperationAborted(f"{abort.text} (told by {self.names[of]})"))
 
-    def _tell(self, abort: Abort) -> None:
+    def _send_abort(self, abort: Abort) -> None:
         """Send an abort to all others. A broken engine sends none: the others have been notified already."""
         if self.broken is None:
-            self._telling.tell_all(abort.to_wire())
+            self._notices.send_to_all(abort.to_wire())
 
-    def _tell_of(self, loss: PeerLost) -> None:
+    def _send_loss(self, loss: PeerLost) -> None:
         if self._alone and loss.rank is not None:
-            self._tell(Abort(Cause.LOST, str(loss), loss.rank))
+            self._send_abort(Abort(Cause.LOST, str(loss), loss.rank))
 
-    async def _tell_loss(self, loss: PeerLost) -> None:
+    async def _send_loss_and_wait(self, loss: PeerLost) -> None:
         """Send a loss to all, and return when it has left or a second has passed.
 
         Otherwise this member could end first, and the others would take it for the lost one.
         """
-        self._tell_of(loss)
-        await self._telling.wait_told(_TELLING_S)
+        self._send_loss(loss)
+        await self._notices.wait_sent(_NOTICE_S)
 
     def _break(self, error: DuetError) -> None:
         """End what runs, and refuse what follows, with this error. Only the first error counts."""
         if self.broken is not None:
             return
         self.broken = error
-        self._come.set()
+        self._has_arrived.set()
         for ahead in self._ahead.values():
             ahead.clear()
         if self._task is not None and self._task is not _current_task():

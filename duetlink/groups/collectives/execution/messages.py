@@ -55,7 +55,7 @@ class ReceivedOffer:
 
 
 @dataclass(slots=True)
-class _Destination:
+class _ReceiveBuffer:
     """The buffer for the content of an accepted message. `into` is None after the receiver has stopped
     waiting.
     """
@@ -67,13 +67,13 @@ class _Destination:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _PendingReceive:
     of: int | None
     tag: int
     future: asyncio.Future[ReceivedOffer]
 
-    def fits(self, letter: ReceivedOffer) -> bool:
-        return self.tag == letter.offer.tag and self.of in (None, letter.of) and not self.future.done()
+    def fits(self, received: ReceivedOffer) -> bool:
+        return self.tag == received.offer.tag and self.of in (None, received.of) and not self.future.done()
 
 
 class Messages:
@@ -88,9 +88,9 @@ class Messages:
         self._numbers = itertools.count()
         self._waiting: dict[int, list[ReceivedOffer]] = {}
         self._arrivals: list[ReceivedOffer] = []  # the same letters, in the order of their arrival
-        self._wishes: list[_Wish] = []
+        self._pending: list[_PendingReceive] = []
         self._answers: dict[tuple[int, int], asyncio.Future[bool]] = {}
-        self._destinations: dict[tuple[int, int], _Destination] = {}
+        self._receive_buffers: dict[tuple[int, int], _ReceiveBuffer] = {}
         self._room = asyncio.Event()
         self._failed = False
 
@@ -138,45 +138,49 @@ class Messages:
         A small message that has arrived can still be received after the epoch's end: its sender may have
         left.
         """
-        wish = _Wish(of, tag, asyncio.get_running_loop().create_future())
-        for letter in self._arrivals:
-            if wish.fits(letter):
-                self._forget(letter)
-                return letter
+        pending = _PendingReceive(of, tag, asyncio.get_running_loop().create_future())
+        for received in self._arrivals:
+            if pending.fits(received):
+                self._forget(received)
+                return received
         self._check()
-        self._wishes.append(wish)
+        self._pending.append(pending)
         try:
-            return await wish.future
+            return await pending.future
         except asyncio.CancelledError:
-            if wish.future.done() and not wish.future.cancelled() and wish.future.exception() is None:
-                self._deliver(wish.future.result())  # it arrived at the moment of the cancellation
+            if (
+                pending.future.done()
+                and not pending.future.cancelled()
+                and pending.future.exception() is None
+            ):
+                self._deliver(pending.future.result())  # it arrived at the moment of the cancellation
             raise
         finally:
             with contextlib.suppress(ValueError):
-                self._wishes.remove(wish)
+                self._pending.remove(pending)
 
-    async def accept(self, letter: ReceivedOffer, into: memoryview, moved: Moved | None = None) -> None:
+    async def accept(self, received: ReceivedOffer, into: memoryview, moved: Moved | None = None) -> None:
         """Copy the content of a message into `into`, which has its size."""
-        if letter.is_eager:
-            into[:] = letter.body[letter.offer.form_bytes :]
+        if received.is_eager:
+            into[:] = received.body[received.offer.form_bytes :]
             return
         self._check()
-        if letter.size_bytes == 0:  # all of it was form
-            await self._answer(letter, refused=False)
+        if received.size_bytes == 0:  # all of it was form
+            await self._answer(received, refused=False)
             return
         done = asyncio.get_running_loop().create_future()
-        receive_buffer = _Destination(into, letter.size_bytes, done, moved)
-        self._destinations[letter.of, letter.offer.number] = receive_buffer
+        buffer = _ReceiveBuffer(into, received.size_bytes, done, moved)
+        self._receive_buffers[received.of, received.offer.number] = buffer
         try:
-            await self._answer(letter, refused=False)
+            await self._answer(received, refused=False)
             await done
         finally:
-            receive_buffer.into = None
+            buffer.into = None
 
-    async def refuse(self, letter: ReceivedOffer) -> None:
+    async def refuse(self, received: ReceivedOffer) -> None:
         """Notify the sender of a message that it will not be received."""
-        if not letter.is_eager:
-            await self._answer(letter, refused=True)
+        if not received.is_eager:
+            await self._answer(received, refused=True)
 
     async def arrived(self, of: int, found: Frame, body: memoryview) -> None:
         """Handle a frame about messages from that member.
@@ -202,24 +206,20 @@ class Messages:
             case Numbered(Kind.WITHDRAWAL):
                 self._withdraw(of, found.number)
             case Numbered(Kind.CONTENT):
-                self._land(of, found.number, body)
+                self._write_content(of, found.number, body)
 
     def fail(self, error: DuetError) -> None:
         """Raise this error in all sends and receives that wait."""
         self._failed = True
         waiting: list[asyncio.Future[ReceivedOffer] | asyncio.Future[bool] | asyncio.Future[None]] = []
-        waiting += [wish.future for wish in self._wishes]
+        waiting += [pending.future for pending in self._pending]
         waiting += list(self._answers.values())
-        waiting += [
-            receive_buffer.done
-            for receive_buffer in self._destinations.values()
-            if receive_buffer.into is not None
-        ]
+        waiting += [buffer.done for buffer in self._receive_buffers.values() if buffer.into is not None]
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
-        for letter in [letter for letter in self._arrivals if not letter.is_eager]:
-            self._forget(letter)  # its content can no longer be asked for
+        for received in [received for received in self._arrivals if not received.is_eager]:
+            self._forget(received)  # its content can no longer be asked for
         self._room.set()
 
     def _is_kept(self, of: int, offer: Offer) -> bool:
@@ -233,47 +233,45 @@ class Messages:
         if len(body) != expected:
             raise RemoteProtocolError(f"an offer with {len(body)} bytes, where {expected} were announced")
 
-    def _deliver(self, letter: ReceivedOffer) -> None:
-        for wish in self._wishes:
-            if wish.fits(letter):
-                wish.future.set_result(letter)
+    def _deliver(self, received: ReceivedOffer) -> None:
+        for pending in self._pending:
+            if pending.fits(received):
+                pending.future.set_result(received)
                 return
-        self._waiting.setdefault(letter.of, []).append(letter)
-        self._arrivals.append(letter)
+        self._waiting.setdefault(received.of, []).append(received)
+        self._arrivals.append(received)
 
-    def _forget(self, letter: ReceivedOffer) -> None:
-        self._waiting[letter.of].remove(letter)
-        self._arrivals.remove(letter)
+    def _forget(self, received: ReceivedOffer) -> None:
+        self._waiting[received.of].remove(received)
+        self._arrivals.remove(received)
         self._room.set()
 
     def _withdraw(self, of: int, number: int) -> None:
-        for letter in self._waiting.get(of, ()):
-            if letter.offer.number == number:
-                self._forget(letter)
+        for received in self._waiting.get(of, ()):
+            if received.offer.number == number:
+                self._forget(received)
                 return
-        receive_buffer = self._destinations.pop((of, number), None)
-        if receive_buffer is not None and not receive_buffer.done.done():
-            receive_buffer.done.set_exception(OperationMismatch(f"rank {of} has taken its message back"))
+        buffer = self._receive_buffers.pop((of, number), None)
+        if buffer is not None and not buffer.done.done():
+            buffer.done.set_exception(OperationMismatch(f"rank {of} has taken its message back"))
 
-    def _land(self, of: int, number: int, body: memoryview) -> None:
-        receive_buffer = self._destinations.get((of, number))
-        if receive_buffer is None or len(body) > receive_buffer.left_bytes:
+    def _write_content(self, of: int, number: int, body: memoryview) -> None:
+        buffer = self._receive_buffers.get((of, number))
+        if buffer is None or len(body) > buffer.left_bytes:
             raise RemoteProtocolError(
                 f"rank {of} sent {len(body)} bytes of a message that were not asked for"
             )
-        if receive_buffer.into is not None:
-            start = len(receive_buffer.into) - receive_buffer.left_bytes
-            receive_buffer.into[start : start + len(body)] = body.cast("B")
-        receive_buffer.left_bytes -= len(body)
-        if receive_buffer.moved is not None and receive_buffer.into is not None:
-            receive_buffer.moved(
-                len(receive_buffer.into) - receive_buffer.left_bytes, len(receive_buffer.into)
-            )
-        if receive_buffer.left_bytes == 0:
-            del self._destinations[of, number]
-            if not receive_buffer.done.done():
-                receive_buffer.done.set_result(None)
+        if buffer.into is not None:
+            start = len(buffer.into) - buffer.left_bytes
+            buffer.into[start : start + len(body)] = body.cast("B")
+        buffer.left_bytes -= len(body)
+        if buffer.moved is not None and buffer.into is not None:
+            buffer.moved(len(buffer.into) - buffer.left_bytes, len(buffer.into))
+        if buffer.left_bytes == 0:
+            del self._receive_buffers[of, number]
+            if not buffer.done.done():
+                buffer.done.set_result(None)
 
-    async def _answer(self, letter: ReceivedOffer, *, refused: bool) -> None:
-        head = Numbered(Kind.GRANT, letter.offer.number, refused).to_wire()
-        await self._send(letter.of, head, memoryview(b""))
+    async def _answer(self, received: ReceivedOffer, *, refused: bool) -> None:
+        head = Numbered(Kind.GRANT, received.offer.number, refused).to_wire()
+        await self._send(received.of, head, memoryview(b""))

@@ -16,27 +16,27 @@ class Notices:
     """Sends notices. Belongs to the loop thread, from construction until `close`."""
 
     def __init__(self, transport: Transport, others: Collection[int]) -> None:
-        """`others` are the ranks that `tell_all` sends to."""
+        """`others` are the ranks that `send_to_all` sends to."""
         self._transport = transport
         self._others = others
-        self._sayings: set[asyncio.Task[None]] = set()
+        self._sends: set[asyncio.Task[None]] = set()
 
-    def tell(self, to: int, head: bytes) -> None:
+    def send(self, to: int, head: bytes) -> None:
         """Send a notice to one member in the background; a lost member is ignored."""
 
-        async def send() -> None:
+        async def deliver() -> None:
             with contextlib.suppress(DuetError):
                 await self._transport.send(to, head, _NOTHING)
 
-        task = asyncio.ensure_future(send())
-        self._sayings.add(task)
-        task.add_done_callback(self._sayings.discard)
+        task = asyncio.ensure_future(deliver())
+        self._sends.add(task)
+        task.add_done_callback(self._sends.discard)
 
-    def tell_all(self, head: bytes) -> None:
+    def send_to_all(self, head: bytes) -> None:
         for rank in self._others:
-            self.tell(rank, head)
+            self.send(rank, head)
 
-    async def wait_told(self, limit_s: float | None = None) -> None:
+    async def wait_sent(self, limit_s: float | None = None) -> None:
         """Wait until every notice has been sent, or `limit_s` seconds have passed."""
-        if self._sayings:
-            await asyncio.wait(list(self._sayings), timeout=limit_s)
+        if self._sends:
+            await asyncio.wait(list(self._sends), timeout=limit_s)

@@ -11,7 +11,7 @@ MAX_TEXT_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One call of a collective operation. Members' calls match if all fields but `place` are equal."""
+    """One call of a collective operation. Members' calls match if all but `source_location` are equal."""
 
     kind: str
     what: str = ""  # the form of the value: "float32[3, 4]"
@@ -20,7 +20,7 @@ class Operation:
     algorithm: str = ""
     order: tuple[int, ...] = ()
     codec: str = ""  # of the pieces that are sent
-    place: str = ""  # the line of the user's program: "train.py:12"
+    source_location: str = ""  # the line of the user's program: "train.py:12"
 
     @property
     def digest(self) -> bytes:
@@ -38,5 +38,5 @@ class Operation:
             for part in (self.what, self.operation, root, f"{self.algorithm} {order}".strip(), self.codec)
             if part
         )
-        place = f" at {self.place}" if self.place else ""
-        return f"{self.kind}({inside}){place}"[:MAX_TEXT_CHARACTERS]
+        source_location = f" at {self.source_location}" if self.source_location else ""
+        return f"{self.kind}({inside}){source_location}"[:MAX_TEXT_CHARACTERS]

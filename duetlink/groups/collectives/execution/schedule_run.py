@@ -52,24 +52,24 @@ class ScheduleRun:
         work = self._work
         parts = max(work.given_layout.parts, work.taken_layout.parts)
         if parts == 1:
-            await self._walk_part(0)
+            await self._run_part(0)
             return
         todo = iter(range(parts))
 
-        async def walk_some() -> None:
+        async def run_some() -> None:
             for part in todo:
-                await self._walk_part(part)
+                await self._run_part(part)
                 self._engine.done_bytes += work.taken.nbytes // parts
 
-        walkers = [asyncio.ensure_future(walk_some()) for _ in range(min(_PARTS, parts))]
+        tasks = [asyncio.ensure_future(run_some()) for _ in range(min(_PARTS, parts))]
         try:
-            await asyncio.gather(*walkers)
+            await asyncio.gather(*tasks)
         finally:
-            for walker in walkers:
-                walker.cancel()
-            await asyncio.gather(*walkers, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _walk_part(self, part: int) -> None:
+    async def _run_part(self, part: int) -> None:
         for round_ in self._work.schedule.rounds:
             await self._send_all(part, round_)
             for receive in round_.receives:

@@ -23,7 +23,7 @@ class Work:
     given_layout: Layout
     taken_layout: Layout
     combine: Combine | None = None
-    walk: Callable[[Work], Awaitable[None]] | None = (
+    run_shared: Callable[[Work], Awaitable[None]] | None = (
         None  # runs it in place of the schedule: through shared memory
     )
     restore: bool = False  # restore the old content of `taken` if the operation fails

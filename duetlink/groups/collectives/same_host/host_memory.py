@@ -5,9 +5,9 @@ random label that no other process knows. A member that finds that name under /p
 and the label inside, is on the same host and the same user. No member can write another's memory, or remove
 it while it is mapped.
 
-The memory has two halves, used in turn. A half has a head, with the call and its owner's progress, and room
-for data. A member that has arrived at chunk c + 1 no longer reads chunk c, and each waits for all at every
-chunk. So the data of chunk c can be overwritten by chunk c + 2.
+The memory has two halves, used in turn. A half has a head, with the call and its owner's progress, and data.
+A member that has arrived at chunk c + 1 no longer reads chunk c, and each waits for all at every chunk. So
+the data of chunk c can be overwritten by chunk c + 2.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from duetlink.groups.collectives.execution.elements import Array
 HEAD_BYTES = 4096
 # The data of one half. It is larger than the caches of one core, so more would gain nothing, and the waits
 # for each other (some 100 µs) are small against copying it.
-ROOM_BYTES = 4 * 1024 * 1024
-HALF_BYTES = HEAD_BYTES + ROOM_BYTES
+DATA_BYTES = 4 * 1024 * 1024
+HALF_BYTES = HEAD_BYTES + DATA_BYTES
 SIZE_BYTES = HEAD_BYTES + 2 * HALF_BYTES  # the first page holds the label
 
 _LABEL_BYTES = 16
@@ -80,7 +80,7 @@ class Memory:
         self._label = whole[:_LABEL_BYTES]
         self._heads = [whole[start : start + HEAD_BYTES] for start in starts]
         self._words = [head[:16].view(np.uint64).data for head in self._heads]
-        self.rooms = [whole[start + HEAD_BYTES : start + HALF_BYTES] for start in starts]
+        self._data = [whole[start + HEAD_BYTES : start + HALF_BYTES] for start in starts]
 
     @property
     def label(self) -> bytes:
@@ -118,16 +118,16 @@ class Memory:
     def has_finished(self, chunk: int) -> bool:
         return self._words[chunk % 2][_REDUCED] > chunk
 
-    def room(self, chunk: int) -> Array:
+    def data(self, chunk: int) -> Array:
         """Return the memory of the chunk's data, as bytes."""
-        return self.rooms[chunk % 2]
+        return self._data[chunk % 2]
 
     def close(self) -> None:
         """Unmap the memory; if a view of it is still in use, it is unmapped with that. Safe to call twice."""
         self._label = np.empty(0, np.uint8)
         for words in self._words:
             words.release()
-        self._heads, self._words, self.rooms = [], [], []
+        self._heads, self._words, self._data = [], [], []
         # a view that is still in use keeps the mapping, which ends with that view
         mapping, self._mapping = self._mapping, None
         if mapping is not None:

@@ -27,10 +27,10 @@ from duetlink.groups.collectives.execution.elements import Array, Combine
 from duetlink.groups.collectives.execution.engine import WAIT_S, Engine
 from duetlink.groups.collectives.execution.layout import Blocks
 from duetlink.groups.collectives.execution.work import Work
-from duetlink.groups.collectives.same_host.host_memory import ROOM_BYTES, Memory
+from duetlink.groups.collectives.same_host.host_memory import DATA_BYTES, Memory
 
 Ready = Callable[[Memory], bool]
-ScheduleRun = Iterator[Ready]
+SharedRun = Iterator[Ready]
 
 # A chunk up to this size is reduced by every member: n times the work, but one wait less (some 50 µs).
 _SMALL_BYTES = 32 * 1024
@@ -71,9 +71,9 @@ class SharedOperations:
         for memory in self._all:
             memory.close()
 
-    def way(self, kind: str, root: int | None) -> Callable[[Work], Awaitable[None]]:
+    def runner(self, kind: str, root: int | None) -> Callable[[Work], Awaitable[None]]:
         """Return the function that runs an operation of that kind."""
-        walks: dict[str, Callable[[Work], ScheduleRun]] = {
+        runs: dict[str, Callable[[Work], SharedRun]] = {
             "all_reduce": lambda work: self._reduce(work, root),
             "reduce": lambda work: self._reduce(work, root),
             "broadcast": lambda work: self._broadcast(work, root or 0),
@@ -83,17 +83,17 @@ class SharedOperations:
             "reduce_scatter": self._reduce_scatter,
             "barrier": lambda work: self._meet(work, []),
         }
-        return lambda work: self._drive(work, walks[kind](work))
+        return lambda work: self._drive(work, runs[kind](work))
 
     # -- drivers -------------------------------------------------------------------------------------------
 
-    async def _drive(self, work: Work, walk: ScheduleRun) -> None:
+    async def _drive(self, work: Work, run: SharedRun) -> None:
         try:
             if work.taken.nbytes < _THREAD_BYTES:
-                for ready in walk:
+                for ready in run:
                     await self._wait(ready)
             else:
-                await self._drive_in_thread(walk)
+                await self._drive_in_thread(run)
         except _Differs as found:
             self._engine.differ(found.rank, found.text, work.operation)
 
@@ -102,25 +102,25 @@ class SharedOperations:
         late = self._late(ready, self._others)
         began_s = time.monotonic()
         awaited: list[int] = []
-        told = False
+        announced = False
         try:
             while late:
                 os.sched_yield()
                 waited_s = time.monotonic() - began_s
                 if waited_s > _SPIN_S:
-                    awaited = self._await(awaited, late)
+                    awaited = self._note_waiting(awaited, late)
                     await asyncio.sleep(0 if waited_s < _TURNS_S else _PAUSE_S)
                 late = self._late(ready, late)
-                if waited_s > WAIT_S and not told:
-                    told = True
+                if waited_s > WAIT_S and not announced:
+                    announced = True
                     self._engine.announce()
         finally:
-            self._await(awaited, [])
+            self._note_waiting(awaited, [])
 
-    async def _drive_in_thread(self, walk: ScheduleRun) -> None:
+    async def _drive_in_thread(self, run: SharedRun) -> None:
         loop = asyncio.get_running_loop()
         stop = threading.Event()
-        future = loop.run_in_executor(self._thread, self._walk_blocking, walk, stop, loop)
+        future = loop.run_in_executor(self._thread, self._run_blocking, run, stop, loop)
         try:
             await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -132,34 +132,32 @@ class SharedOperations:
                 future.exception()  # marks its exception as retrieved
             raise
 
-    def _walk_blocking(
-        self, walk: ScheduleRun, stop: threading.Event, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        for ready in walk:
+    def _run_blocking(self, run: SharedRun, stop: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
+        for ready in run:
             late = self._late(ready, self._others)
             began_s = time.monotonic()
             pauses = iter(_THREAD_PAUSES_S)
             awaited: list[int] = []
-            told = False
+            announced = False
             while late and not stop.is_set():
                 waited_s = time.monotonic() - began_s
                 if waited_s < _SPIN_S:
                     os.sched_yield()
                 else:
-                    awaited = self._await(awaited, late)
+                    awaited = self._note_waiting(awaited, late)
                     time.sleep(next(pauses, _THREAD_PAUSES_S[-1]))
                 late = self._late(ready, late)
-                if waited_s > WAIT_S and not told:
-                    told = True
+                if waited_s > WAIT_S and not announced:
+                    announced = True
                     loop.call_soon_threadsafe(self._engine.announce)
-            self._await(awaited, [])
+            self._note_waiting(awaited, [])
             if stop.is_set():
                 return
 
     def _late(self, ready: Ready, others: list[tuple[int, Memory]]) -> list[tuple[int, Memory]]:
         return [(rank, memory) for rank, memory in others if not ready(memory)]
 
-    def _await(self, before: list[int], late: list[tuple[int, Memory]]) -> list[int]:
+    def _note_waiting(self, before: list[int], late: list[tuple[int, Memory]]) -> list[int]:
         """Record which ranks are waited for from now on, and return them."""
         ranks = [rank for rank, _ in late]
         self._engine.waiting.follow(before, ranks)
@@ -167,12 +165,12 @@ class SharedOperations:
 
     # -- the operations ------------------------------------------------------------------------------------
 
-    def _meet(self, work: Work, given: Sequence[tuple[int, Array]]) -> ScheduleRun:
+    def _meet(self, work: Work, given: Sequence[tuple[int, Array]]) -> SharedRun:
         """Write this member's data for the next chunk, and wait for the data of all."""
         number = self._chunk
-        room = self._mine.room(number)
+        data = self._mine.data(number)
         for at, array in given:
-            room[at : at + array.nbytes].view(array.dtype)[...] = array
+            data[at : at + array.nbytes].view(array.dtype)[...] = array
         operation = work.operation
         self._mine.write_call(number, self._engine.completed, operation.digest, operation.text)
         self._chunk += 1
@@ -183,60 +181,60 @@ class SharedOperations:
             if (sequence, digest) != (self._engine.completed, operation.digest):
                 raise _Differs(rank, text)
 
-    def _rooms(self, at: int = 0) -> list[Array]:
+    def _data_of_all(self, at: int = 0) -> list[Array]:
         """Return the data of all members for the current chunk, by rank."""
-        return [memory.room(self._chunk - 1)[at:] for memory in self._all]
+        return [memory.data(self._chunk - 1)[at:] for memory in self._all]
 
-    def _reduce(self, work: Work, root: int | None) -> ScheduleRun:
+    def _reduce(self, work: Work, root: int | None) -> SharedRun:
         assert work.combine is not None
         array = work.taken
         keeps = root in (None, self._engine.rank)
-        items = ROOM_BYTES // array.itemsize
+        items = DATA_BYTES // array.itemsize
         for start in range(0, max(len(array), 1), items):
             chunk = array[start : start + items]
             yield from self._meet(work, [(0, chunk)])
             if chunk.nbytes > _SMALL_BYTES:
                 yield from self._reduce_shares(work.combine, chunk, keeps)
             elif keeps:
-                _combine(work.combine, self._rooms(), chunk)
+                _combine(work.combine, self._data_of_all(), chunk)
             self._engine.done_bytes += chunk.nbytes
 
-    def _reduce_shares(self, combine: Combine, chunk: Array, keeps: bool) -> ScheduleRun:
+    def _reduce_shares(self, combine: Combine, chunk: Array, keeps: bool) -> SharedRun:
         number, size, rank, step = self._chunk - 1, self._engine.size, self._engine.rank, chunk.itemsize
         cuts = [len(chunk) * index // size for index in range(size + 1)]
         start, stop = cuts[rank] * step, cuts[rank + 1] * step
-        # no other member reads this share of this member's room
-        share = self._mine.room(number)[start:stop].view(chunk.dtype)
-        _combine(combine, self._rooms(start), share)
+        # no other member reads this share of this member's data
+        share = self._mine.data(number)[start:stop].view(chunk.dtype)
+        _combine(combine, self._data_of_all(start), share)
         self._mine.finish(number)
         yield lambda memory: memory.has_finished(number)
         if keeps:
-            for room, first, last in zip(self._rooms(), cuts, cuts[1:], strict=False):
-                chunk[first:last] = room[first * step : last * step].view(chunk.dtype)
+            for data, first, last in zip(self._data_of_all(), cuts, cuts[1:], strict=False):
+                chunk[first:last] = data[first * step : last * step].view(chunk.dtype)
 
-    def _broadcast(self, work: Work, root: int) -> ScheduleRun:
+    def _broadcast(self, work: Work, root: int) -> SharedRun:
         array = work.taken
-        items = ROOM_BYTES // array.itemsize
+        items = DATA_BYTES // array.itemsize
         here = self._engine.rank == root
         for start in range(0, max(len(array), 1), items):
             chunk = array[start : start + items]
             yield from self._meet(work, [(0, chunk)] if here else [])
             if not here:
-                _read(self._rooms()[root], chunk)
+                _read(self._data_of_all()[root], chunk)
             self._engine.done_bytes += chunk.nbytes
 
-    def _gather(self, work: Work, root: int | None) -> ScheduleRun:
-        """Bring the blocks of all members to all or to the root: each member's room holds its own block."""
+    def _gather(self, work: Work, root: int | None) -> SharedRun:
+        """Bring the blocks of all members to all or to the root; each member writes its own block."""
         array, rank = work.taken, self._engine.rank
-        for pieces in self._columns(work, ROOM_BYTES // array.itemsize):
+        for pieces in self._columns(work, DATA_BYTES // array.itemsize):
             start, stop = pieces[rank]
             yield from self._meet(work, [(0, array[start:stop])])
             if root in (None, rank):
                 for of, (start, stop) in enumerate(pieces):
                     if of != rank:
-                        _read(self._rooms()[of], array[start:stop])
+                        _read(self._data_of_all()[of], array[start:stop])
 
-    def _scatter(self, work: Work, root: int) -> ScheduleRun:
+    def _scatter(self, work: Work, root: int) -> SharedRun:
         array, rank = work.taken, self._engine.rank
         slot = self._slot_bytes()
         for pieces in self._columns(work, slot // array.itemsize):
@@ -244,9 +242,9 @@ class SharedOperations:
             yield from self._meet(work, blocks if rank == root else [])
             start, stop = pieces[rank]
             if rank != root:
-                _read(self._rooms(slot * rank)[root], array[start:stop])
+                _read(self._data_of_all(slot * rank)[root], array[start:stop])
 
-    def _reduce_scatter(self, work: Work) -> ScheduleRun:
+    def _reduce_scatter(self, work: Work) -> SharedRun:
         assert work.combine is not None
         array, rank = work.taken, self._engine.rank
         slot = self._slot_bytes()
@@ -254,7 +252,7 @@ class SharedOperations:
             blocks = [(slot * to, array[start:stop]) for to, (start, stop) in enumerate(pieces)]
             yield from self._meet(work, blocks)
             start, stop = pieces[rank]
-            _combine(work.combine, self._rooms(slot * rank), array[start:stop])
+            _combine(work.combine, self._data_of_all(slot * rank), array[start:stop])
 
     def _columns(self, work: Work, items: int) -> Iterator[list[tuple[int, int]]]:
         """Yield one chunk after the other; a chunk is done when the next one is asked for."""
@@ -263,8 +261,8 @@ class SharedOperations:
             self._engine.done_bytes += sum(stop - start for start, stop in pieces) * work.taken.itemsize
 
     def _slot_bytes(self) -> int:
-        """The size of each member's slot where one room holds the blocks of all members."""
-        return ROOM_BYTES // self._engine.size // _ALIGNED_BYTES * _ALIGNED_BYTES
+        """The size of each member's slot where one member's data holds the blocks of all."""
+        return DATA_BYTES // self._engine.size // _ALIGNED_BYTES * _ALIGNED_BYTES
 
 
 def _columns(work: Work, items: int) -> list[list[tuple[int, int]]]:
@@ -282,17 +280,17 @@ def _columns(work: Work, items: int) -> list[list[tuple[int, int]]]:
     return found
 
 
-def _read(room: Array, out: Array) -> None:
-    out[...] = room[: out.nbytes].view(out.dtype)
+def _read(data: Array, out: Array) -> None:
+    out[...] = data[: out.nbytes].view(out.dtype)
 
 
-def _combine(combine: Combine, rooms: Sequence[Array], out: Array) -> None:
-    """Combine the beginnings of all rooms, in their order, into `out`, which may lie in one of them."""
+def _combine(combine: Combine, sources: Sequence[Array], out: Array) -> None:
+    """Combine the beginnings of all sources, in their order, into `out`, which may lie in one of them."""
     items = _BLOCK_BYTES // out.itemsize
     scratch = np.empty(min(items, len(out)), out.dtype)
     for start in range(0, len(out), items):
         block = out[start : start + items]
-        first, *rest = (room[start * out.itemsize :][: block.nbytes].view(out.dtype) for room in rooms)
+        first, *rest = (data[start * out.itemsize :][: block.nbytes].view(out.dtype) for data in sources)
         total = scratch[: len(block)]
         for part in rest[:-1]:
             combine(first, part, total)

@@ -81,7 +81,7 @@ class Adders:
         flat: FlatOperations,
         root: int,
         gives: Sequence[bool],
-        manner: CollectiveOptions,
+        options: CollectiveOptions,
         limit_bytes: int,
         adding: SupportsAggregate | None = None,
     ) -> None:
@@ -109,7 +109,7 @@ class Adders:
         self.array_bytes = 0  # of the summed array: the tree is the one that the dense sum would use
         self._gives = gives
         self._adder = next((rank for rank, has_value in enumerate(gives) if not has_value), None)
-        self._manner = manner
+        self._options = options
         self._limit_bytes = limit_bytes
         self._adding = Adding() if adding is None else adding
         self._steps = 0
@@ -133,7 +133,7 @@ class Adders:
         read: Array = await off_loop(items.nbytes, self._read, scheme, element, items.size, agreed, chunks)
         return read
 
-    async def tell(self, data: Array | None, sizes: Sequence[int]) -> Array:
+    async def broadcast(self, data: Array | None, sizes: Sequence[int]) -> Array:
         """Bring the root's bytes to all; the others give None, and expect one of `sizes` as their number."""
         size_bytes = await self._begin(_RootCommand.DOWN, *(sizes if data is None else [data.size]))
         out = np.empty(size_bytes, np.uint8) if data is None else data
@@ -155,8 +155,8 @@ class Adders:
     async def help(self) -> None:
         """Do every step that the root sends, until END; for a member that gives no value."""
         while True:
-            step, size_bytes = await self._told(None)
-            if step == _RootCommand.END:
+            step, size_bytes = await self._next_step(None)
+            if step == _Step.END:
                 return
             work = np.zeros(size_bytes, np.uint8)
             if step == _RootCommand.UP:
@@ -175,8 +175,8 @@ class Adders:
         Raises:
             RemoteProtocolError: the root has sent another step or size.
         """
-        told = _STEP.pack(step, sizes[0]) if self.at_root else None
-        found, found_bytes = await self._told(told)
+        head = _STEP.pack(step, sizes[0]) if self.at_root else None
+        found, found_bytes = await self._next_step(head)
         if found != step or found_bytes not in sizes:
             raise RemoteProtocolError(
                 f"{self.flat.engine.names[self.root]} told of {found.name} with {found_bytes:,} bytes, where "
@@ -184,7 +184,7 @@ class Adders:
             )
         return found_bytes
 
-    async def _told(self, mine: bytes | None) -> tuple[_RootCommand, int]:
+    async def _next_step(self, mine: bytes | None) -> tuple[_Step, int]:
         head = np.zeros(_STEP.size, np.uint8) if mine is None else np.frombuffer(mine, np.uint8)
         self._steps += 1
         await self.flat.broadcast(head, UINT8, self.root, self._called("what is next"), restore=False)
@@ -203,7 +203,9 @@ class Adders:
         schedule, algorithm, order = self._way()
         whole = Whole(chunks.size, 1, _chunk_bytes())
         called = self._called(f"{chunks.size} bytes of chunks")
-        operation = Operation(called.name, called.what, "sum", self.root, algorithm, order, "", called.place)
+        operation = Operation(
+            called.name, called.what, "sum", self.root, algorithm, order, "", called.source_location
+        )
         work = Work(operation, schedule, chunks, chunks, whole, whole, self._add)
         await engine.perform(work)
 
@@ -232,8 +234,8 @@ class Adders:
         return [part.tobytes() for part in out.reshape(size, -1)]
 
     def _called(self, what: str, codec: str | None = None) -> CollectiveOptions:
-        what = f"{self._manner.what}: step {self._steps}, {what}"
-        return CollectiveOptions(what, "reduce", self._manner.place, codec=codec)
+        what = f"{self._options.what}: step {self._steps}, {what}"
+        return CollectiveOptions(what, "reduce", self._options.source_location, codec=codec)
 
     # -- chunks --------------------------------------------------------------------------------------------
 

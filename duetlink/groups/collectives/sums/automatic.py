@@ -39,7 +39,7 @@ WAYS = ("dense", "union", "integers")
 _HEAD = struct.Struct(f"<{SAMPLE_BYTES}s2h{len(WAYS)}f")
 _MOST_CALLS = 16  # the most calls from one question to the next
 _FORGETS_CALLS = 64
-_MOST_COURSES = 1000
+_MOST_HISTORIES = 1000
 # Seconds for one item, measured on one core of an ordinary machine: to look at it for a bitmap, to gather
 # and put it back, and to convert it to an integer and back.
 LOOK_S_PER_ITEM = 1.0e-9
@@ -120,7 +120,7 @@ def _entropy(density: float) -> float:
 
 
 @dataclass(slots=True)
-class _ChoiceHistory:
+class _SumHistory:
     """The history of sums of one form. All fields but `seconds` are equal at all members."""
 
     calls: int = 0
@@ -156,47 +156,47 @@ async def run(job: SumJob) -> SumReport:
     size_bytes = job.array.nbytes
     if _is_too_small(choice, size_bytes):
         return await job.dense(_too_small(size_bytes))
-    courses: dict[str, _ChoiceHistory] = job.flat.remembered.setdefault("automatic", {})
-    course = courses.setdefault(job.form, _ChoiceHistory())
-    if len(courses) > _MOST_COURSES:
-        del courses[next(iter(courses))]
-    if course.asks:
-        if course.calls % _FORGETS_CALLS == _FORGETS_CALLS - 1:
-            course.forget()
-        await _ask(job, course)
-    course.calls += 1
+    histories: dict[str, _SumHistory] = job.flat.remembered.setdefault("automatic", {})
+    history = histories.setdefault(job.form, _SumHistory())
+    if len(histories) > _MOST_HISTORIES:
+        del histories[next(iter(histories))]
+    if history.asks:
+        if history.calls % _FORGETS_CALLS == _FORGETS_CALLS - 1:
+            history.forget()
+        await _ask(job, history)
+    history.calls += 1
     began_s = time.monotonic()
-    report = await _RUN[course.way](job, course)
-    if report.way == course.way:
-        course.took(report.way, time.monotonic() - began_s)
-    course.way = report.way
-    return replace(report, predicted_s=course.times_s)
+    report = await _RUN[history.way](job, history)
+    if report.way == history.way:
+        history.took(report.way, time.monotonic() - began_s)
+    history.way = report.way
+    return replace(report, predicted_s=history.times_s)
 
 
-async def _dense(job: SumJob, course: _ChoiceHistory) -> SumReport:
-    return await job.dense(course.why + _THEREFORE["dense"])
+async def _dense(job: SumJob, history: _SumHistory) -> SumReport:
+    return await job.dense(history.why + _THEREFORE["dense"])
 
 
-async def _integers(job: SumJob, course: _ChoiceHistory) -> SumReport:
+async def _integers(job: SumJob, history: _SumHistory) -> SumReport:
     report = await integers.run(job)
-    return replace(report, why=f"{course.why}, and they are integers; {report.why}")
+    return replace(report, why=f"{history.why}, and they are integers; {report.why}")
 
 
-async def _union(job: SumJob, course: _ChoiceHistory) -> SumReport:
+async def _union(job: SumJob, history: _SumHistory) -> SumReport:
     bitmap, union_items = await union_of_supports(job)
     density = union_items / job.array.size
     now = predictions(job.flat.choice, job.array.size, job.element, density)
     if density > DENSE_FROM or now["union"] > now["dense"]:
-        return await job.dense(f"{course.why}, but it was {density:.1%}", union_items)
-    return await sum_of_union(job, bitmap, union_items, course.why + _THEREFORE["union"])
+        return await job.dense(f"{history.why}, but it was {density:.1%}", union_items)
+    return await sum_of_union(job, bitmap, union_items, history.why + _THEREFORE["union"])
 
 
 _RUN = {"dense": _dense, "union": _union, "integers": _integers}
 
 
-async def _ask(job: SumJob, course: _ChoiceHistory) -> None:
+async def _ask(job: SumJob, history: _SumHistory) -> None:
     """Choose the way again, by a sample of all members' arrays and the times that each has measured."""
-    head = np.frombuffer(_head(job.array, job.element, course.seconds), np.uint8)
+    head = np.frombuffer(_head(job.array, job.element, history.seconds), np.uint8)
     out = np.empty(job.members * _HEAD.size, np.uint8)
     await job.flat.all_gather(head, out, UINT8, [_HEAD.size] * job.members, job.step("a sample"))
     heads = [_HEAD.unpack(part.tobytes()) for part in out.reshape(job.members, -1)]
@@ -215,9 +215,9 @@ async def _ask(job: SumJob, course: _ChoiceHistory) -> None:
         del times_s["union"]
     best = min(times_s, key=lambda way: times_s[way])
     share = _MEASURED_SHARE if best in known_s and "dense" in known_s else _PREDICTED_SHARE
-    course.way = _quickest(times_s, share)
-    course.why = f"about {density:.1%} of the items are not zero at some member"
-    course.times_s = times_s
+    history.way = _quickest(times_s, share)
+    history.why = f"about {density:.1%} of the items are not zero at some member"
+    history.times_s = times_s
 
 
 def _slowest(seconds: Sequence[float]) -> float:

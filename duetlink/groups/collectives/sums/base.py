@@ -78,7 +78,7 @@ class SumJob(NamedTuple):
     element: Element
     op: str
     codec: str
-    manner: CollectiveOptions
+    options: CollectiveOptions
 
     @property
     def members(self) -> int:
@@ -87,12 +87,12 @@ class SumJob(NamedTuple):
     @property
     def form(self) -> str:
         """The form of the array, by which calls are compared: `float32[1000]`."""
-        return self.manner.what or f"{self.element.name}[{self.array.size}]"
+        return self.options.what or f"{self.element.name}[{self.array.size}]"
 
     def step(self, what: str, codec: str | None = None) -> CollectiveOptions:
         """Name one operation of this sum, for errors and for the comparison of calls."""
         return replace(
-            self.manner,
+            self.options,
             what=f"{self.form}, codec {self.codec}: {what}",
             name="all_reduce",
             algorithm=None,
@@ -113,8 +113,8 @@ class SumJob(NamedTuple):
 
     async def dense(self, why: str, union_items: int | None = None) -> SumReport:
         """Sum whole arrays, as without a codec."""
-        manner = replace(self.manner, what=f"{self.form}, codec {self.codec}: all", codec=None)
-        await self.flat.all_reduce(self.array, self.element, self.op, manner)
+        options = replace(self.options, what=f"{self.form}, codec {self.codec}: all", codec=None)
+        await self.flat.all_reduce(self.array, self.element, self.op, options)
         return self.report("dense", why, dense_items=self.array.size, union_items=union_items)
 
 

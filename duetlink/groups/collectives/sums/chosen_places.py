@@ -36,13 +36,13 @@ async def sum_at(job: SumJob, places: Places, what: str) -> tuple[Places, Array]
     The bits are those of the dense sum by messages, with the requested algorithm or the one that would be
     chosen.
     """
-    chosen, layout = job.flat.order_of(job.array.size, job.element, job.manner.algorithm)
+    chosen, layout = job.flat.order_of(job.array.size, job.element, job.options.algorithm)
 
     def gather() -> tuple[Places, list[int], Array]:
         ordered, sizes = by_blocks(places, layout)
         return ordered, sizes, job.array[ordered]
 
     ordered, sizes, values = await off_loop(job.array.nbytes, gather)
-    manner = job.step(f"{places.size} {what}")
-    await job.flat.all_reduce_blocks(values, sizes, job.element, job.op, chosen, manner)
+    options = job.step(f"{places.size} {what}")
+    await job.flat.all_reduce_blocks(values, sizes, job.element, job.op, chosen, options)
     return ordered, values

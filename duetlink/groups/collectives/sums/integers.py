@@ -40,30 +40,30 @@ async def run(job: SumJob) -> SumReport:
         found = FixedPointFormat.lossy(spans, job.element, job.members, width_bytes)
     if found is None:
         return await job.dense(f"integers would be no smaller; {_special(spans)}")
-    return await _by_lane(job, found, spans)
+    return await _by_fixed_point(job, found, spans)
 
 
-async def _by_lane(job: SumJob, lane: FixedPointFormat, spans: Spans) -> SumReport:
-    places = lane.dense_places(job.array.size)
+async def _by_fixed_point(job: SumJob, fixed_point: FixedPointFormat, spans: Spans) -> SumReport:
+    places = fixed_point.dense_places(job.array.size)
     ordered, values = (
         await sum_at(job, places, "values that are no integers") if places.size else (places, None)
     )
-    integers: Array = await off_loop(job.array.nbytes, lane.to_integers, job.array)
-    kind = BY_NAME[f"int{8 * lane.width_bytes}"]
+    integers: Array = await off_loop(job.array.nbytes, fixed_point.to_integers, job.array)
+    kind = BY_NAME[f"int{8 * fixed_point.width_bytes}"]
     await job.flat.all_reduce(integers, kind, "sum", job.step("integers"), restore=False)
 
     def put_back() -> None:
-        lane.from_integers(integers, job.array)
+        fixed_point.from_integers(integers, job.array)
         if job.op == "mean":
             divide(job.array, job.members, job.element)
         if values is not None:  # a mean is divided already
             job.array[ordered] = values
 
     await off_loop(job.array.nbytes, put_back)
-    blocks = int(np.count_nonzero(lane.chosen))
-    why = f"{blocks:,} of {lane.chosen.size:,} blocks as int{8 * lane.width_bytes}; {_special(spans)}"
+    blocks = int(np.count_nonzero(fixed_point.chosen))
+    why = f"{blocks:,} of {fixed_point.chosen.size:,} blocks as {kind.name}; {_special(spans)}"
     report = job.report("integers", why, dense_items=places.size)
-    return replace(report, bound=lane.bound / (job.members if job.op == "mean" else 1))
+    return replace(report, bound=fixed_point.bound / (job.members if job.op == "mean" else 1))
 
 
 def _special(spans: Spans) -> str:

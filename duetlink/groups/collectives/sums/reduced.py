@@ -40,7 +40,7 @@ Reduced = tuple[
 
 async def _union(adders: Adders, array: Array, element: Element, why: str = "asked for") -> Reduced:
     bitmap = await off_loop(array.nbytes, bitmap_of, array, element)
-    told = await adders.tell(await adders.total(SUPPORT, UINT8, bitmap, b""), [bitmap.size])
+    told = await adders.broadcast(await adders.total(SUPPORT, UINT8, bitmap, b""), [bitmap.size])
     places = await off_loop(array.nbytes, places_of, told, array.size)
     values = await _values_at(adders, array, element, places, told)
     return _put(adders, array, (places, values)), "union", why, places.size, places.size
@@ -68,7 +68,7 @@ async def _sketch(adders: Adders, array: Array, element: Element) -> Reduced:
             known, results, by_floats = terms.sums([read])
             union_items = read.places.size
             told = np.concatenate([np.ones(1, np.uint8), _bits(by_floats, array.size)])
-    told = await adders.tell(told, [0, 1 + -(-array.size // 8)])
+    told = await adders.broadcast(told, [0, 1 + -(-array.size // 8)])
     if not told.size:
         return await _union(adders, array, element, f"what there was did not fit {plan.cells:,} cells")
     by_floats = places_of(told[1:], array.size)
@@ -82,18 +82,18 @@ async def _integers(adders: Adders, array: Array, element: Element) -> Reduced:
     mine: Spans = await off_loop(array.nbytes, Spans.of, array, element)
     heads = await adders.heads(mine.flat.view(np.uint8))
     spans = Spans.from_flat(np.max([np.frombuffer(head, np.int16) for head in heads], axis=0))
-    lane = FixedPointFormat.lossless(spans, element, array.size, adders.givers)
-    if lane is None:
+    fixed_point = FixedPointFormat.lossless(spans, element, array.size, adders.givers)
+    if fixed_point is None:
         return await _union(adders, array, element, "integers would be no smaller")
-    integers = await off_loop(array.nbytes, lane.to_integers, array)
-    kind = BY_NAME[f"int{8 * lane.width_bytes}"]
+    integers = await off_loop(array.nbytes, fixed_point.to_integers, array)
+    kind = BY_NAME[f"int{8 * fixed_point.width_bytes}"]
     total = await adders.total(INTEGERS, kind, integers, spans.flat.tobytes())
-    places = lane.dense_places(array.size)
+    places = fixed_point.dense_places(array.size)
     values = await _values_at(adders, array, element, places, spans.flat) if places.size else None
     result = _put(adders, array, (places, values))
     if result is not None and total is not None:
-        await off_loop(array.nbytes, lane.from_integers, total, result)
-    why = f"{np.count_nonzero(lane.chosen):,} of {lane.chosen.size:,} blocks as {kind.name}"
+        await off_loop(array.nbytes, fixed_point.from_integers, total, result)
+    why = f"{np.count_nonzero(fixed_point.chosen):,} of {fixed_point.chosen.size:,} blocks as {kind.name}"
     return result, "integers", why, places.size, None
 
 
@@ -121,7 +121,7 @@ async def reduce_tree(
     root: int,
     op: str,
     codec: str,
-    manner: CollectiveOptions,
+    options: CollectiveOptions,
     limit_bytes: int,
 ) -> tuple[object, list[SumReport]]:
     """Sum all members' values at the root; the others get None. A member without a `tree` only adds.
@@ -129,8 +129,8 @@ async def reduce_tree(
     Returns the value, and one report for each kind of item.
     """
     form = b"" if tree is None else tree.what.encode()
-    told = await forms.tell_each(form, f"reduce to a {op} by {codec}", manner.place)
-    adders = Adders(flat, root, check_forms(told, flat.engine.names), manner, limit_bytes)
+    told = await forms.all_gather(form, f"reduce to a {op} by {codec}", options.source_location)
+    adders = Adders(flat, root, check_forms(told, flat.engine.names), options, limit_bytes)
     if tree is None:
         await adders.help()
         return None, []

@@ -72,10 +72,10 @@ async def run(
     array: Array,
     element: Element,
     op: str,
-    manner: CollectiveOptions,
+    options: CollectiveOptions,
     memory: Array | None = None,
 ) -> SumReport:
-    """Sum `array` in place by the coded sum `way`, which belongs to `manner.codec`; `check` has accepted it.
+    """Sum `array` in place by the coded sum `way`, which belongs to `options.codec`; `check` has accepted it.
 
     The array has its old content if the operation fails. A sum is several operations of the engine: a caller
     that meets an error has to abandon the engine, as `Collectives` does.
@@ -83,13 +83,13 @@ async def run(
     `memory`, of the array's form, is for codecs that leave items out: it is added to the array first, and
     afterwards holds what was left out. Other codecs do not use it.
     """
-    assert manner.codec is not None
+    assert options.codec is not None
     began_s, sent_before_bytes = time.monotonic(), flat.engine.sent_bytes
-    job = SumJob(flat, array, element, op, manner.codec, manner)
+    job = SumJob(flat, array, element, op, options.codec, options)
     report = await (way.run(job) if way.run is not agreed.run else agreed.run(job, memory))
     return replace(
         report,
         elapsed_s=time.monotonic() - began_s,
         sent_bytes=flat.engine.sent_bytes - sent_before_bytes,
-        dense_bytes=flat.sent_of(array.size, element, manner.algorithm),
+        dense_bytes=flat.sent_of(array.size, element, options.algorithm),
     )

@@ -54,11 +54,11 @@ class SketchTerms:
 
     @classmethod
     def of(cls, heads: Sequence[bytes], element: Element, items: int) -> SketchTerms:
-        told = [_HEAD.unpack(head) for head in heads]
-        counts = [min(each[0], items) for each in told]  # not trusted: a member may send any number
-        supports = np.array([np.frombuffer(each[3], np.uint8) for each in told])
+        unpacked = [_HEAD.unpack(head) for head in heads]
+        counts = [min(each[0], items) for each in unpacked]  # not trusted: a member may send any number
+        supports = np.array([np.frombuffer(each[3], np.uint8) for each in unpacked])
         expected = int(_SLACK * density_of(supports, items) * items)
-        both = [np.array([max(each[index] for each in told)], np.int16) for index in (1, 2)]
+        both = [np.array([max(each[index] for each in unpacked)], np.int16) for index in (1, 2)]
         most = sum(counts)
         load = min(most, items, max(expected, *counts))
         return cls(element, items, len(heads), most, load, Spans(*both))

@@ -50,9 +50,9 @@ def is_nearly_all(items: int, of_items: int) -> bool:
 
 async def dense_instead(job: SumJob, why: str, union_items: int | None = None) -> SumReport:
     """Sum whole arrays, but not through shared memory, which adds in another order."""
-    if job.manner.algorithm is None:
+    if job.options.algorithm is None:
         chosen, _ = job.flat.order_of(job.array.size, job.element, None)
-        job = job._replace(manner=replace(job.manner, algorithm=chosen.algorithm))
+        job = job._replace(options=replace(job.options, algorithm=chosen.algorithm))
     return await job.dense(why, union_items)
 
 

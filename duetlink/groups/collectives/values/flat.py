@@ -36,7 +36,7 @@ class CollectiveOptions:
 
     what: str = ""  # the form of the value; by default that of the flat array
     name: str = ""  # the name of the call that this is a step of; by default the kind
-    place: str = ""  # the line of the user's program: "train.py:12"
+    source_location: str = ""  # the line of the user's program: "train.py:12"
     algorithm: str | None = None  # None: the one that is predicted to be the fastest
     codec: str | None = None  # lossless, for pieces on the wire; unused through shared memory
 
@@ -52,7 +52,7 @@ class _Call:
     element: Element
     op: str | None
     root: int | None
-    manner: CollectiveOptions
+    options: CollectiveOptions
     restore: bool = False
 
 
@@ -90,12 +90,12 @@ class FlatOperations:
         array: Array,
         element: Element,
         op: str,
-        manner: CollectiveOptions = PLAIN,
+        options: CollectiveOptions = PLAIN,
         *,
         restore: bool = True,
     ) -> None:
         """Combine all members' arrays; every member has the result, in the same bits."""
-        await self._whole(_Call("all_reduce", element, op, None, manner, restore), array)
+        await self._whole(_Call("all_reduce", element, op, None, options, restore), array)
         await _finish(array, element, op, self.engine.size)
 
     async def reduce(
@@ -104,14 +104,14 @@ class FlatOperations:
         element: Element,
         op: str,
         root: int,
-        manner: CollectiveOptions = PLAIN,
+        options: CollectiveOptions = PLAIN,
         *,
         restore: bool = True,
     ) -> None:
         """Combine all members' arrays at the root. The others' arrays stay as they are."""
         at_root = self.engine.rank == root
         work = array if at_root else array.copy()
-        await self._whole(_Call("reduce", element, op, root, manner, restore and at_root), work)
+        await self._whole(_Call("reduce", element, op, root, options, restore and at_root), work)
         if at_root:
             await _finish(array, element, op, self.engine.size)
 
@@ -120,20 +120,20 @@ class FlatOperations:
         array: Array,
         element: Element,
         root: int,
-        manner: CollectiveOptions = PLAIN,
+        options: CollectiveOptions = PLAIN,
         *,
         restore: bool = True,
     ) -> None:
         """Bring the root's array to all."""
         restore = restore and self.engine.rank != root
-        await self._whole(_Call("broadcast", element, None, root, manner, restore), array)
+        await self._whole(_Call("broadcast", element, None, root, options, restore), array)
         _as_bool(array, element)
 
-    async def barrier(self, manner: CollectiveOptions = PLAIN) -> None:
+    async def barrier(self, options: CollectiveOptions = PLAIN) -> None:
         """Return when every member has called this."""
         nothing = np.empty(0, np.uint8)
         sizes = [0] * self.engine.size
-        await self._by_member(_Call("barrier", UINT8, None, None, manner), nothing, nothing, sizes, sizes)
+        await self._by_member(_Call("barrier", UINT8, None, None, options), nothing, nothing, sizes, sizes)
 
     def order_of(self, items: int, element: Element, algorithm: str | None) -> tuple[Candidate, Whole]:
         """Return the algorithm and blocks by which an array of that many items would be summed by messages.
@@ -161,7 +161,7 @@ class FlatOperations:
         element: Element,
         op: str,
         chosen: Candidate,
-        manner: CollectiveOptions = PLAIN,
+        options: CollectiveOptions = PLAIN,
     ) -> None:
         """Combine arrays that hold some items of each block of a larger one, in its order of additions.
 
@@ -169,11 +169,11 @@ class FlatOperations:
         """
         layout = Blocks.of(sizes, element.size_bytes)
         what = f"{element.name}[{_sizes(sizes)}]"
-        call = _Call("all_reduce", element, op, None, manner)
+        call = _Call("all_reduce", element, op, None, options)
         await self._perform(call, chosen, what, array, array, layout, layout)
         await _finish(array, element, op, self.engine.size)
 
-    async def mend(self, mean: Array, given: Array, element: Element, manner: CollectiveOptions) -> None:
+    async def mend(self, mean: Array, given: Array, element: Element, options: CollectiveOptions) -> None:
         """Compute the mean of `given` again where it is infinite or NaN, since the sum may have overflowed.
 
         This time each item is divided before the sum. All members find the same items, since they have the
@@ -184,8 +184,8 @@ class FlatOperations:
             return
         items = given[places]
         divide(items, self.engine.size, element)
-        what = f"{len(places)} of {manner.what}, whose sum is no number"
-        await self.all_reduce(items, element, "sum", replace(manner, what=what))
+        what = f"{len(places)} of {options.what}, whose sum is no number"
+        await self.all_reduce(items, element, "sum", replace(options, what=what))
         mean[places] = items
 
     # -- one block for each member -------------------------------------------------------------------------
@@ -196,11 +196,11 @@ class FlatOperations:
         out: Array,
         element: Element,
         sizes: Sequence[int],
-        manner: CollectiveOptions = PLAIN,
+        options: CollectiveOptions = PLAIN,
     ) -> None:
         """Bring each member's array, of `sizes[rank]` items, to all: `out` holds them by rank."""
         _block(out, sizes, self.engine.rank)[...] = mine
-        await self._by_member(_Call("all_gather", element, None, None, manner), out, out, sizes, sizes)
+        await self._by_member(_Call("all_gather", element, None, None, options), out, out, sizes, sizes)
         _as_bool(out, element)
 
     async def gather(
@@ -210,12 +210,12 @@ class FlatOperations:
         element: Element,
         sizes: Sequence[int],
         root: int,
-        manner: CollectiveOptions = PLAIN,
+        options: CollectiveOptions = PLAIN,
     ) -> None:
         """Bring each member's array to the root's `out`, by rank; the others pass None as `out`."""
         work = np.empty(sum(sizes), element.storage) if out is None else out
         _block(work, sizes, self.engine.rank)[...] = mine
-        await self._by_member(_Call("gather", element, None, root, manner), work, work, sizes, sizes)
+        await self._by_member(_Call("gather", element, None, root, options), work, work, sizes, sizes)
         _as_bool(work, element)
 
     async def scatter(
@@ -225,13 +225,13 @@ class FlatOperations:
         element: Element,
         sizes: Sequence[int],
         root: int,
-        manner: CollectiveOptions = PLAIN,
+        options: CollectiveOptions = PLAIN,
     ) -> None:
         """Bring block `rank` of the root's array to that member's `out`; the others pass None as `given`."""
         at_root = self.engine.rank == root
         assert (given is not None) == at_root
         work = np.empty(sum(sizes), element.storage) if given is None else given
-        await self._by_member(_Call("scatter", element, None, root, manner), work, work, sizes, sizes)
+        await self._by_member(_Call("scatter", element, None, root, options), work, work, sizes, sizes)
         out[...] = _block(work, sizes, self.engine.rank)
         _as_bool(out, element)
 
@@ -242,11 +242,11 @@ class FlatOperations:
         element: Element,
         sizes: Sequence[int],
         op: str,
-        manner: CollectiveOptions = PLAIN,
+        options: CollectiveOptions = PLAIN,
     ) -> None:
         """Combine all members' arrays, and keep block `rank` of the result in `out`."""
         work = await off_loop(given.nbytes, given.copy)
-        await self._by_member(_Call("reduce_scatter", element, op, None, manner), work, work, sizes, sizes)
+        await self._by_member(_Call("reduce_scatter", element, op, None, options), work, work, sizes, sizes)
         out[...] = _block(work, sizes, self.engine.rank)
         await _finish(out, element, op, self.engine.size)
 
@@ -257,19 +257,19 @@ class FlatOperations:
         out: Array,
         out_sizes: Sequence[int],
         element: Element,
-        manner: CollectiveOptions = PLAIN,
+        options: CollectiveOptions = PLAIN,
     ) -> None:
         """Bring block j of each member's array to member j, whose `out` holds them by rank."""
         rank = self.engine.rank
         _block(out, out_sizes, rank)[...] = _block(given, given_sizes, rank)
-        call = _Call("all_to_all", element, None, None, manner)
+        call = _Call("all_to_all", element, None, None, options)
         await self._by_member(call, given, out, given_sizes, out_sizes)
         _as_bool(out, element)
 
     # -- shared by all operations --------------------------------------------------------------------------
 
     async def _whole(self, call: _Call, array: Array) -> None:
-        chosen = self.choice.best(call.kind, array.nbytes, call.root or 0, call.manner.algorithm)
+        chosen = self.choice.best(call.kind, array.nbytes, call.root or 0, call.options.algorithm)
         blocks = self._schedule(call.kind, chosen, call.root).blocks
         layout = Whole.of(len(array), call.element.size_bytes, blocks)
         what = f"{call.element.name}[{len(array)}]"
@@ -286,7 +286,7 @@ class FlatOperations:
         # members of an all-to-all know different sizes, and still have to choose the same algorithm
         knows_all, element = call.kind != "all_to_all", call.element
         size_bytes = sum(given_sizes) * element.size_bytes if knows_all else 0
-        chosen = self.choice.best(call.kind, size_bytes, call.root or 0, call.manner.algorithm)
+        chosen = self.choice.best(call.kind, size_bytes, call.root or 0, call.options.algorithm)
         what = f"{element.name}[{_sizes(given_sizes)}]" if knows_all else element.name
         given_layout = Blocks.of(given_sizes, element.size_bytes)
         taken_layout = Blocks.of(taken_sizes, element.size_bytes)
@@ -302,16 +302,16 @@ class FlatOperations:
         given_layout: Layout,
         taken_layout: Layout,
     ) -> None:
-        manner = call.manner
+        options = call.options
         operation = Operation(
-            manner.name or call.kind,
-            manner.what or what,
+            options.name or call.kind,
+            options.what or what,
             call.op or "",
             call.root,
             chosen.algorithm,
             chosen.order,
-            manner.codec or "",
-            manner.place,
+            options.codec or "",
+            options.source_location,
         )
         work = Work(
             operation,
@@ -321,20 +321,20 @@ class FlatOperations:
             given_layout,
             taken_layout,
             combination(call.op, call.element) if call.op is not None else None,
-            self._walk(call.kind, chosen, call.root),
+            self._run_shared(call.kind, chosen, call.root),
             call.restore,
-            Encoding.of(manner.codec, call.element) if manner.codec is not None else None,
+            Encoding.of(options.codec, call.element) if options.codec is not None else None,
         )
         await self.engine.perform(work)
 
-    def _walk(
+    def _run_shared(
         self, kind: str, chosen: Candidate, root: int | None
     ) -> Callable[[Work], Awaitable[None]] | None:
         """Return the function that runs the operation through shared memory; None if messages were chosen."""
         shared = self._shared
         if shared is None or chosen.algorithm != SHARED:
             return None
-        return shared.way(kind, root)
+        return shared.runner(kind, root)
 
     def _schedule(self, kind: str, chosen: Candidate, root: int | None) -> Schedule:
         if chosen.algorithm == SHARED:

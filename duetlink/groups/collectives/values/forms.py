@@ -16,7 +16,7 @@ from duetlink.groups.collectives.values.trees import Tree
 # the form of most values fits, so that they need one operation instead of two
 _INLINE_BYTES = 1024
 _LENGTH = struct.Struct("<Q")
-_MAX_TOLD_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 
 
 class Forms:
@@ -28,7 +28,7 @@ class Forms:
         self._size = size
         self._limit_bytes = limit_bytes
 
-    async def tell(self, data: bytes | None, root: int, name: str, call: str) -> bytes:
+    async def broadcast(self, data: bytes | None, root: int, name: str, call: str) -> bytes:
         """Bring the root's bytes to all; the others pass None. At most 64 MiB."""
         head = np.zeros(_LENGTH.size + _INLINE_BYTES, np.uint8) if data is None else _headed(data)
         await self._flat.broadcast(head, UINT8, root, CollectiveOptions("form", name, call), restore=False)
@@ -41,7 +41,7 @@ class Forms:
         )
         return rest.tobytes()
 
-    async def tell_each(self, data: bytes, name: str, call: str) -> list[bytes]:
+    async def all_gather(self, data: bytes, name: str, call: str) -> list[bytes]:
         """Bring every member's bytes to all, by rank. At most 64 MiB each."""
         first = np.empty(self._size * (_LENGTH.size + _INLINE_BYTES), np.uint8)
         block = _LENGTH.size + _INLINE_BYTES
@@ -60,14 +60,14 @@ class Forms:
         ends = np.cumsum(lengths)
         return [out[end - length : end].tobytes() for end, length in zip(ends, lengths, strict=True)]
 
-    async def tell_all(self, tree: Tree, name: str, call: str) -> list[Tree]:
+    async def all_gather_forms(self, tree: Tree, name: str, call: str) -> list[Tree]:
         """Bring the form of every member's value to all, by rank.
 
         Raises:
             LimitExceeded: all values together are larger than `limit_bytes`.
         """
-        told = await self.tell_each(tree.to_wire(), name, call)
-        forms = [Tree.from_wire(each, self._limit_bytes) for each in told]
+        wire_forms = await self.all_gather(tree.to_wire(), name, call)
+        forms = [Tree.from_wire(each, self._limit_bytes) for each in wire_forms]
         size_bytes = sum(leaf.size_bytes for form in forms for leaf in form.leaves)
         if size_bytes > self._limit_bytes:
             raise LimitExceeded(
@@ -97,15 +97,15 @@ def parted(data: bytes, count: int) -> list[bytes]:
 
 def _length(head: bytes) -> int:
     (length,) = _LENGTH.unpack_from(head)
-    if length > _MAX_TOLD_BYTES:
-        raise LimitExceeded(f"a member announced {length:,} bytes; {_MAX_TOLD_BYTES:,} are allowed")
+    if length > _MAX_BYTES:
+        raise LimitExceeded(f"a member announced {length:,} bytes; {_MAX_BYTES:,} are allowed")
     return int(length)
 
 
 def _headed(data: bytes) -> Array:
     """Encode the length, and as many bytes of the data as fit a head."""
-    if len(data) > _MAX_TOLD_BYTES:
-        raise LimitExceeded(f"{len(data):,} bytes; {_MAX_TOLD_BYTES:,} are allowed")
+    if len(data) > _MAX_BYTES:
+        raise LimitExceeded(f"{len(data):,} bytes; {_MAX_BYTES:,} are allowed")
     head = np.zeros(_LENGTH.size + _INLINE_BYTES, np.uint8)
     inline = _LENGTH.pack(len(data)) + data[:_INLINE_BYTES]
     head[: len(inline)] = np.frombuffer(inline, np.uint8)
