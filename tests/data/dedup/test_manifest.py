@@ -72,8 +72,8 @@ def test_equal_columns_cost_no_more_than_one() -> None:
     [
         (b"", 0, "too few"),
         (encoded([(1, 10, 0)], [10], 1, version=2), 10, "version 2"),
-        (encoded([(1, 10, 0)], [10], 1)[:-1], 10, "no manifest"),
-        (encoded([(1, 10, 0)], [10], 1) + b"x", 10, "no manifest"),
+        (encoded([(1, 10, 0)], [10], 1)[:-1], 10, "do not fit a manifest"),
+        (encoded([(1, 10, 0)], [10], 1) + b"x", 10, "do not fit a manifest"),
         (encoded([(1, 10, 0)], [10], 1), 11, "for a body of 11"),
         (encoded([(1, 10, 0)], [10], 2), 10, "with 1 names"),
         (encoded([(0, 10, 0)], [], 0), 0, "empty run"),

@@ -221,7 +221,7 @@ async def test_a_codec_that_the_peer_lacks_cannot_be_configured(
 ) -> None:
     receiver, sender = await make_pair(NETWORK)
     install_unreliable(monkeypatch)
-    with pytest.raises(SettingError, match="not there on both sides"):
+    with pytest.raises(SettingError, match="not available on both sides"):
         await sender.agreement.change({"codec": {"tensor": "unreliable"}})
     assert receiver.agreement.compression.version == 0
 
