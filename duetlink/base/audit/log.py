@@ -59,7 +59,7 @@ class AuditLog:
                 return self._journal.append_mending(fields, self._when, synced=sync)
         except filelock.Timeout:
             raise AuditUnavailable(
-                f"the audit log {self.path} is locked by another process; nothing leaves until it is unlocked"
+                f"the audit log {self.path} is held by another process; nothing leaves until it is released"
             ) from None
         except OSError as error:
             raise unavailable(self.path, error) from error

@@ -101,7 +101,7 @@ class Codec(ABC):
         return True
 
     def suits(self, array: Array, element: Element) -> bool:
-        """Inspect a few items; return False if the array, which the codec accepts, will surely not shrink."""
+        """Inspect a few items; return True if the array, which the codec accepts, may become smaller."""
         return True
 
     def bound(self, element: Element, level: int) -> Bound:
