@@ -156,7 +156,7 @@ class Adders:
         """Do every step that the root sends, until END; for a member that gives no value."""
         while True:
             step, size_bytes = await self._next_step(None)
-            if step == _Step.END:
+            if step == _RootCommand.END:
                 return
             work = np.zeros(size_bytes, np.uint8)
             if step == _RootCommand.UP:
@@ -184,7 +184,7 @@ class Adders:
             )
         return found_bytes
 
-    async def _next_step(self, mine: bytes | None) -> tuple[_Step, int]:
+    async def _next_step(self, mine: bytes | None) -> tuple[_RootCommand, int]:
         head = np.zeros(_STEP.size, np.uint8) if mine is None else np.frombuffer(mine, np.uint8)
         self._steps += 1
         await self.flat.broadcast(head, UINT8, self.root, self._called("what is next"), restore=False)
