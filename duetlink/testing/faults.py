@@ -317,8 +317,8 @@ def helper_pid(child: Child) -> int:
     return child._process.pid
 
 
-def hear_event(child: Child, event: dict[str, Any]) -> None:
-    """Let a helper have told of an event."""
+def deliver_event(child: Child, event: dict[str, Any]) -> None:
+    """Let the kernel receive an event of a helper."""
     child._on_event(event)
 
 
