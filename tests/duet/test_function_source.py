@@ -292,7 +292,7 @@ def test_a_function_of_a_cell_is_known() -> None:
     [
         (
             "def f():\n    return '\u202e'\n",
-            r"line 2 of f has characters .* as escapes:     return '\\u202e'",
+            r"line 2 of f has invisible characters.* as escapes:     return '\\u202e'",
         ),
         ("def f():\n    # a\x07b\n    return 1\n", "has invisible characters"),
         ("def f():\n    # \u05d0\n    return 1\n", "has invisible characters"),

@@ -36,7 +36,7 @@ def check_items(operation: str, value: Any) -> None:
         found = _changeable(column, 0)
         if found is not None:
             raise OperationRefused(
-                f"{operation}: a column would have mutable items ({found}); keep them in a list"
+                f"{operation}: a column would have mutable objects as items ({found}); keep them in a list"
             )
 
 
