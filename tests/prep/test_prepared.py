@@ -189,7 +189,7 @@ def test_no_room_on_the_disk_leaves_nothing_half_written(
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, before[1]))
     try:
-        with pytest.raises(PrepNotWritten, match="make room"):
+        with pytest.raises(PrepNotWritten, match="free disk space"):
             Prep().run(table, engine).to_parquet(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
