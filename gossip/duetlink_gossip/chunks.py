@@ -179,10 +179,12 @@ def ask(head: ChunkHead, wanted: npt.NDArray[np.bool_]) -> bytes:
 def asked(body: memoryview, chunks: int) -> list[int]:
     """Return the positions that an ASK wants. Raises RemoteProtocolError."""
     if len(body) != -(-chunks // 8):
-        raise LimitExceeded(f"{len(body)} bytes ask for chunks, of which there are {chunks}")
+        raise LimitExceeded(
+            f"a request of {len(body)} bytes, where {-(-chunks // 8)} are needed for {chunks} chunks"
+        )
     bits = np.unpackbits(np.frombuffer(body, np.uint8))
     if bits[chunks:].any():
-        raise RemoteProtocolError(f"chunks are asked for that are none of {chunks}")
+        raise RemoteProtocolError(f"a request for chunks beyond the {chunks} of the model")
     return [int(position) for position in np.flatnonzero(bits)]
 
 

@@ -29,7 +29,6 @@ class Inbound:
 
     @classmethod
     def of(cls, round_: int, strides: Strides, averaging: Averaging, parity: Parity | None) -> Self:
-        """Make an empty one."""
         received = ReceivedChunks(
             np.zeros((strides.chunks, strides.length), averaging.dtype),
             np.zeros(strides.chunks, np.uint32),

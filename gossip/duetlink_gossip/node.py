@@ -351,7 +351,7 @@ class GossipNode:
         check_form(of, head, self.strides, self._form)
         neighbours = self.graph.at(head.round)
         if of not in neighbours[self.rank]:
-            raise RemoteProtocolError(f"a chunk of round {head.round}, in which it is no neighbour")
+            raise RemoteProtocolError(f"a chunk of round {head.round}, in which it is not a neighbour")
         if head.degree != len(neighbours[of]):
             raise RemoteProtocolError(
                 f"that it has {head.degree} neighbours in round {head.round}, where the graph gives it "

@@ -94,7 +94,8 @@ class Gossip:
             raise SettingError(f"mode is {mode!r}: there are rounds, async")
         if mode == "async" and (graph != "ring" or push_sum or repair or fec):
             raise SettingError(
-                "mode='async' takes no graph, push_sum, repair or fec: fragments go to anybody, once"
+                "mode='async' takes no graph, push_sum, repair or fec: each fragment is sent once, to random "
+                "members"
             )
         if not (patience_s > 0.0 and math.isfinite(patience_s)):
             raise SettingError(f"patience_s is {patience_s!r}: it is a finite number of seconds above 0")

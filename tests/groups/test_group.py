@@ -425,7 +425,7 @@ def test_a_member_whose_audit_log_cannot_be_written_gives_nothing_until_it_can(t
             assert isinstance(gave[0], errors.OperationAborted)
             assert isinstance(gave[1], errors.AuditUnavailable)
             assert "gave up all_reduce at" in str(gave[0])
-            assert "its audit log cannot be written (told by" in str(gave[0])
+            assert "its audit log cannot be written (reported by" in str(gave[0])
             assert str(tmp_path) not in str(gave[0])
             assert "nothing leaves until it can" in str(gave[1])
         mend_log()

@@ -205,7 +205,7 @@ GRAPH = Graph("ring", 4)
             "rank 1 sent that it has 1 neighbours in round 1, .* gives it 2",
         ),
         (1, {"position": 40}, RemoteProtocolError, "rank 1 sent chunk 40 of 40"),
-        (2, {}, RemoteProtocolError, "rank 2 sent a chunk of round 1, in which it is no neighbour"),
+        (2, {}, RemoteProtocolError, "rank 2 sent a chunk of round 1, in which it is not a neighbour"),
     ],
 )
 def test_a_chunk_that_cannot_be_is_refused(sender: int, change: Any, error: Any, said: str) -> None:

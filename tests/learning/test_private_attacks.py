@@ -235,7 +235,7 @@ def test_a_model_that_takes_batches_of_one_size_only_is_refused() -> None:
             return x.view(8, 1)
 
     model = nn.Sequential(nn.Linear(1, 1), OfEight())
-    with pytest.raises(SettingError, match="takes a batch of 8 samples and none of"):
+    with pytest.raises(SettingError, match="accepts a batch of 8 samples, but fails with"):
         training(model).step(torch.randn(8, 1), torch.randn(8, 1))
 
 
@@ -263,7 +263,7 @@ def test_a_column_of_outputs_beside_a_row_of_targets_is_found(whole: bool) -> No
     targets = torch.arange(8) if whole else torch.arange(8.0)
     with (
         pytest.warns(UserWarning, match="different to the input size"),
-        pytest.raises(SettingError, match=r"outputs of shape \(B, 1\) beside targets"),
+        pytest.raises(SettingError, match=r"outputs of shape \(B, 1\) with targets"),
     ):
         training(nn.Linear(1, 1)).step(torch.ones(8, 1), targets)
 

@@ -458,7 +458,7 @@ def test_a_budget_ends_the_training_before_the_step_that_would_pass_it() -> None
         ({"budget": (1.0, 2.0)}, "delta"),
         ({"budget": 1.0}, r"it is \(epsilon, delta\)"),
         ({"rows": math.inf}, "at most all rows"),
-        ({"trust": "leader", "colluding": 1}, "nobody adds a share"),
+        ({"trust": "leader", "colluding": 1}, "no member adds a share"),
         ({"model": nn.Linear(4, 3, device="meta")}, "weight is on meta: private training is on the CPU"),
     ],
 )

@@ -44,7 +44,7 @@ class FiguresAgreement:
         rows = await self._forms.all_gather(row_to_wire(figures or {}, engine.size), "agree", "")
         links = tuple(row_from_wire(row) for row in rows)
         if any(len(row) != engine.size for row in links):
-            raise OperationMismatch("the members told figures of links for groups of different sizes")
+            raise OperationMismatch("the members sent figures of links for groups of different sizes")
         from_each = tuple(zip(*links, strict=True))
         shared = await share_memory(engine, self._forms) if may_share and engine.size > 1 else None
         self._flat.agree(Costs(from_each), shared)

@@ -85,9 +85,11 @@ def _suspicions(evidence: Evidence) -> Iterator[Suspicion]:
     yield from suspect_influence(along(sampled.sums), sampled.counts, quiet(sampled.sums))
     yield from suspect_noise(quiet(sampled.sums), sampled.spending.noise)
     both = np.stack([quiet(run.sums).reshape(-1) for run in (evidence.whole, evidence.empty)])
-    yield Suspicion(chance_alike(both), "Two trainings had the same noise: whoever knows it takes it off.")
+    yield Suspicion(
+        chance_alike(both), "Two trainings had the same noise, which could be subtracted from both."
+    )
     for rows, (fewer, more) in enumerate(zip(evidence.few[:-1], evidence.few[1:], strict=True)):
         yield Suspicion(
             chance_of_one_size(quiet(fewer.sums), quiet(more.sums)),
-            f"The noise tells {rows} row{'s' * (rows != 1)} from {rows + 1}.",
+            f"The noise distinguishes {rows} row{'s' * (rows != 1)} from {rows + 1}.",
         )

@@ -75,9 +75,9 @@ _WAYS = ((torch.float64, True), (torch.float64, False), (torch.float32, True), (
 # The tolerance for rounding: relative to the largest derivative by the same tensor, and by any tensor.
 _ROUNDED = {torch.float64: (1e-8, 1e-12), torch.float32: (1e-4, 1e-5)}
 _MIXED = (
-    "the model or the loss mixes the samples of a batch, so that nobody's influence can be bounded: the "
-    "first dimension has to count the samples, and nothing may go along it, from the inputs to the losses "
-    "(outputs of shape (B, 1) beside targets of shape (B,) do); "
+    "the model or the loss mixes the samples of a batch, so that the influence of a row cannot be bounded: "
+    "the first dimension has to count the samples from the inputs to the losses, and no operation may "
+    "combine items along it (outputs of shape (B, 1) with targets of shape (B,) do that); "
     'clipping="per_sample" gives each sample a batch of its own'
 )
 
@@ -172,8 +172,8 @@ def _check_count(
             found = losses_of(order[:count])
         except Exception as error:  # an error of the model's own code, which took the longer batch
             raise SettingError(
-                f"the model or the loss takes a batch of {len(order)} samples and none of {count}: "
-                f"{error}. How many rows a batch has is left to chance, from 1 on"
+                f"the model or the loss accepts a batch of {len(order)} samples, but fails with {count}: "
+                f"{error}. The number of rows in a batch is random, from 1 on"
             ) from error
         if not _is_close(found, usual[:count], of_own):
             raise SettingError(
@@ -254,7 +254,6 @@ def _largest(tensor: Tensor) -> float:
 
 
 def _times(ones: Tensor, weights: Tensor) -> Tensor:
-    """Multiply each sample by its weight."""
     return ones * weights.to(ones.dtype).view(-1, *[1] * (ones.dim() - 1))
 
 

@@ -61,7 +61,7 @@ def as_text(
     if any(one.dtype != torch.float32 or not one.requires_grad for one in parameters):
         raise SettingError(f"all parameters of a training that is sent are float32 and trained; else {_ELSE}")
     if any(True for _ in model.buffers()):
-        raise SettingError(f"a layer has buffers beside its parameters; {_ELSE}")
+        raise SettingError(f"a layer has buffers in addition to its parameters; {_ELSE}")
     if not isinstance(loss, nn.Module):
         raise SettingError(f"the loss {loss!r} is no module of torch.nn, such as nn.MSELoss; {_ELSE}")
     if not all(map(_is_plain, numbers.values())):

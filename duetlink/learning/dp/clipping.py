@@ -88,7 +88,8 @@ class Clipping(ABC):
         if any(x.shape[:1] != (samples,) for x in batch[0]):
             shapes = ", ".join(str(tuple(x.shape)) for x in batch[0])
             raise SettingError(
-                f"there are {samples} targets, and inputs of shape {shapes}: one of each a row"
+                f"there are {samples} targets, and inputs of shape {shapes}: each needs one "
+                "entry for every row"
             )
         try:
             if not self._is_apart and samples > 1:

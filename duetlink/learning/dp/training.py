@@ -154,26 +154,26 @@ class DpSgd:
             raise SettingError(f"trust is {trust!r}: there are {', '.join(TRUSTS)}")
         if group is not None and meter.is_counting():
             raise SettingError(
-                "a function that an owner runs has no peers, so a group would take the noise away and add "
-                "nobody: leave out group="
+                "a function that runs at an owner has no peers, so a group would only reduce the noise: "
+                "leave out group="
             )
         adder = _adder(group, trust)
         size = 1 if adder is None else adder.size
         if trust != "secure_sum" and getattr(adder, "on_loss", "raise") != "raise":
             raise SettingError(
-                "a group that tries a sum again when a member is lost shows one sum with two noises: open it "
-                'with on_loss="raise"'
+                "a group that repeats a sum after a loss shows the same sum with two different noises: open "
+                'it with on_loss="raise"'
             )
         if adder is not None and trust == "secure_sum" and size < LEAST_MEMBERS:
             raise SettingError(
-                f'trust="secure_sum" of {size} members hides nothing: each takes its own part off the sum. '
+                f'trust="secure_sum" of {size} members hides nothing: each can subtract its own part. '
                 'There are trust="leader" and trust="none"'
             )
         if colluding is None:
             colluding = int(adder is not None and trust == "secure_sum")
         if colluding and trust != "secure_sum":
             raise SettingError(
-                f'colluding is {colluding}: with trust="{trust}" nobody adds a share of the noise'
+                f'colluding is {colluding}: with trust="{trust}" no member adds a share of the noise'
             )
         if not 0 <= colluding < size:
             raise SettingError(f"colluding is {colluding} of {size} members: at least one has to be honest")

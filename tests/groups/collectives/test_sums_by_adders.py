@@ -261,7 +261,7 @@ async def test_a_root_cannot_make_others_unpack_more_than_their_arrays_have_bits
     array[7] = 1.0
     found = await group.all(lambda m: m.reduce(array, 0, codec=codec))
     assert isinstance(found[1], RemoteProtocolError)
-    assert "told of DOWN with 2,147,483,648 bytes, where DOWN with" in str(found[1])
+    assert "announced DOWN with 2,147,483,648 bytes, where DOWN with" in str(found[1])
 
 
 async def test_nothing_at_all(make_group: MakeGroup) -> None:

@@ -365,11 +365,11 @@ class Engine:
         if abort.cause is Cause.MISMATCH:
             self._break(OperationMismatch(abort.text))
         elif abort.cause is Cause.LOST and self._alone and abort.rank in self._ahead:
-            text = f"{abort.text} (told by {self.names[of]})"
+            text = f"{abort.text} (reported by {self.names[of]})"
             (name,) = self.names.alone([abort.rank])
             self._break(PeerLost(text, rank=abort.rank, name=name))
         else:
-            self._break(OperationAborted(f"{abort.text} (told by {self.names[of]})"))
+            self._break(OperationAborted(f"{abort.text} (reported by {self.names[of]})"))
 
     def _send_abort(self, abort: Abort) -> None:
         """Send an abort to all others. A broken engine sends none: the others have been notified already."""

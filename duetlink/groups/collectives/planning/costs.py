@@ -98,7 +98,7 @@ def row_from_wire(data: bytes) -> tuple[LinkFigures, ...]:
             for latency_s, rate, relayed, measured, path in _ROW.iter_unpack(data)
         )
     except (ValueError, IndexError, struct.error) as error:
-        raise RemoteProtocolError(f"figures of links that are none: {error}") from None
+        raise RemoteProtocolError(f"malformed figures of links: {error}") from None
 
 
 def predicted_s(schedules: Sequence[Schedule], size_bytes: float, parts: int, costs: Costs) -> float:

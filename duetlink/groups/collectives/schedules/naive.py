@@ -28,28 +28,24 @@ def reduce(rank: int, size: int, root: int = 0) -> Schedule:
 
 
 def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
-    """Send from the root to all."""
     if rank != root:
         return Schedule(1, (ScheduleRound(receives=(Receive(root, (0,)),)),))
     return Schedule(1, (ScheduleRound(sends=tuple(SendBlock(to, (0,)) for to in _others(rank, size))),))
 
 
 def gather(rank: int, size: int, root: int = 0) -> Schedule:
-    """Send each member's block to the root."""
     if rank != root:
         return Schedule(size, (ScheduleRound(sends=(SendBlock(root, (rank,)),)),))
     return Schedule(size, (ScheduleRound(receives=tuple(Receive(of, (of,)) for of in _others(rank, size))),))
 
 
 def scatter(rank: int, size: int, root: int = 0) -> Schedule:
-    """Send from the root to each member its block."""
     if rank != root:
         return Schedule(size, (ScheduleRound(receives=(Receive(root, (rank,)),)),))
     return Schedule(size, (ScheduleRound(sends=tuple(SendBlock(to, (to,)) for to in _others(rank, size))),))
 
 
 def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
-    """Send each member's block to all."""
     others = _others(rank, size)
     sends = tuple(SendBlock(to, (rank,)) for to in others)
     return Schedule(size, (ScheduleRound(sends, tuple(Receive(of, (of,)) for of in others)),))

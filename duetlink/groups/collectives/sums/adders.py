@@ -179,8 +179,8 @@ class Adders:
         found, found_bytes = await self._next_step(head)
         if found != step or found_bytes not in sizes:
             raise RemoteProtocolError(
-                f"{self.flat.engine.names[self.root]} told of {found.name} with {found_bytes:,} bytes, where "
-                f"{step.name} with {' or '.join(f'{size:,}' for size in sizes)} was to come"
+                f"{self.flat.engine.names[self.root]} announced {found.name} with {found_bytes:,} bytes, "
+                f"where {step.name} with {' or '.join(f'{size:,}' for size in sizes)} was to come"
             )
         return found_bytes
 
@@ -189,8 +189,10 @@ class Adders:
         self._steps += 1
         await self.flat.broadcast(head, UINT8, self.root, self._called("what is next"), restore=False)
         number, size_bytes = _STEP.unpack(head.tobytes())
-        if number not in iter(_RootCommand):
-            raise RemoteProtocolError(f"{self.flat.engine.names[self.root]} told of a step {number}")
+        if number not in iter(_Step):
+            raise RemoteProtocolError(
+                f"{self.flat.engine.names[self.root]} announced the unknown step {number}"
+            )
         if size_bytes > self._limit_bytes:
             raise LimitExceeded(
                 f"{self.flat.engine.names[self.root]} announced {size_bytes:,} bytes of chunks; this group "
@@ -220,7 +222,7 @@ class Adders:
         """Add two pieces, each of which is one chunk."""
         total = self._adding.add(left.data, right.data)
         if len(total) != out.size:
-            raise RemoteProtocolError(f"a sum of chunks has {len(total)} bytes, where {out.size} are to be")
+            raise RemoteProtocolError(f"a sum of chunks has {len(total)} bytes instead of {out.size}")
         out[...] = np.frombuffer(total, np.uint8)
 
     async def _down(self, data: Array) -> None:
@@ -258,7 +260,9 @@ class Adders:
             piece = chunks[start : start + _chunk_bytes()]
             read = Aggregate.from_wire(piece.data, piece.nbytes)
             if (read.scheme, read.element, read.context) != (scheme, element, next(contexts)):
-                raise RemoteProtocolError("a sum of chunks is of something else than was asked for")
+                raise RemoteProtocolError(
+                    "a sum of chunks has another scheme, kind of item or position than the one requested"
+                )
             if read.members != self.givers:
                 raise RemoteProtocolError(
                     f"a sum of chunks has those of {read.members} members, where {self.givers} gave some"

@@ -124,7 +124,6 @@ class FlatOperations:
         *,
         restore: bool = True,
     ) -> None:
-        """Bring the root's array to all."""
         restore = restore and self.engine.rank != root
         await self._whole(_Call("broadcast", element, None, root, options, restore), array)
         _as_bool(array, element)
@@ -184,7 +183,7 @@ class FlatOperations:
             return
         items = given[places]
         divide(items, self.engine.size, element)
-        what = f"{len(places)} of {options.what}, whose sum is no number"
+        what = f"{len(places)} of {options.what}, whose sum is not finite"
         await self.all_reduce(items, element, "sum", replace(options, what=what))
         mean[places] = items
 

@@ -109,7 +109,6 @@ class Tree:
         return _assemble(self.structure, iter(pieces))
 
     def write(self, flats: Mapping[str, Array]) -> None:
-        """Write those items into the leaves' own memory."""
         for leaf, piece in self._pieces(flats):
             assert leaf.write is not None
             leaf.write(piece)
@@ -261,7 +260,8 @@ def _numpy_leaf(value: Any) -> Leaf:
     element = BY_NAME.get(value.dtype.name)
     if element is None or value.dtype.kind not in "biufc":
         raise UnsupportedValue(
-            f"items of dtype {value.dtype} cannot be used by a group; convert them, as by .astype(float)"
+            f"items of dtype {value.dtype} cannot be used by a group; convert them, for example by "
+            ".astype(float)"
         )
     array = np.asarray(value)
     native = array.astype(element.storage, copy=False)  # an array in the other byte order is copied
