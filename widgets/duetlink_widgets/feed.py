@@ -42,7 +42,6 @@ class Feed(Pages):
         self._unwatch = duet.watch(self.changed)
 
     def close(self) -> None:
-        """Stop following, and end the thread."""
         self._unwatch()
         super().close()
 

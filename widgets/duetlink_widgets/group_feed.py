@@ -49,7 +49,6 @@ class GroupFeed(Pages):
         self._unwatch = group.watch(self.changed)
 
     def close(self) -> None:
-        """Stop following, and end the thread."""
         self._unwatch()
         super().close()
 
@@ -86,7 +85,6 @@ COMMANDS: dict[str, Callable[[Group], None]] = {
 
 
 def group_state(now: GroupStatus) -> GroupState:
-    """Return the trait `group`."""
     state, _, why = now.state.partition(": ")
     return GroupState(
         SCHEMA,

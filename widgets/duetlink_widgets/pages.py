@@ -136,7 +136,6 @@ class Pages(ABC):
                 self._attempt("what moves", self._tick)
 
     def _greet(self, schema: object) -> None:
-        """Send a new page everything."""
         if schema != SCHEMA:
             self._outlet.say(
                 asdict(Notice("notice", "duetlink was updated: reload this page, and restart the kernel"))

@@ -112,7 +112,6 @@ class Panel(anywidget.AnyWidget):
 
 
 def _table_of(shown: Duet | Group) -> tuple[str, str]:
-    """Return the table of the state as HTML and as text."""
     if isinstance(shown, Duet):
         table: Table = shown.table()
         return table._repr_html_(), repr(table)

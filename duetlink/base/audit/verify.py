@@ -138,7 +138,6 @@ class _Verification:
         self.file, self.line, self.position_bytes = file, 0, 0
 
     def take(self, line: bytes) -> None:
-        """Check the next line."""
         self.line += 1
         self.position_bytes += len(line)
         if len(line) >= MAX_LINE_BYTES:

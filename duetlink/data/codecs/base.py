@@ -154,5 +154,4 @@ def no_references(name: bytes) -> Array:
 
 
 def array_bytes(element: Element, shape: tuple[int, ...]) -> int:
-    """Return the size of an array in memory."""
     return math.prod(shape) * element.size_bytes

@@ -97,7 +97,6 @@ class Work:
         self._set(self.at[name], value)
 
     def replace(self, name: str, made: Mapping[str, Any]) -> None:
-        """Replace a column by several."""
         inner = {new: inner_name(next(self._inner)) for new in made}
         for new, value in made.items():
             self._set(inner[new], value)

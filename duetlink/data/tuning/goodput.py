@@ -106,7 +106,6 @@ class Goodput:
         self._free_bytes, self._free_s = 0, 0.0
 
     def _forget(self, seed: float | None) -> None:
-        """Replace the measurement by `seed`."""
         self._seed, self._latest = seed, None
         self._interval_bytes, self._interval_s = 0, 0.0
 

@@ -86,7 +86,6 @@ class Tuner:
         return [choice for codec in there for choice in choices(codec, element, role_of(element))]
 
     def encoded(self, speed_key: SpeedKey, size_bytes: int, elapsed_s: float) -> None:
-        """Record the speed at which a chunk was encoded."""
         if size_bytes >= _LEAST_BYTES and elapsed_s > 0:
             self.encode[speed_key] = _average(self.encode.get(speed_key), size_bytes / elapsed_s)
 

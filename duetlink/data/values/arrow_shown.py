@@ -281,7 +281,6 @@ def _hides(offsets: Numbers, missing: Numbers | None) -> bool:
 
 
 def _first_and_count(offsets: Numbers) -> tuple[int, int]:
-    """Return the first offset and the number of items."""
     return int(offsets[0]), int(offsets[-1] - offsets[0])
 
 

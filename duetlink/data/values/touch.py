@@ -99,7 +99,6 @@ def _pandas(obj: Any) -> None:
 
 
 def _column(column: Any) -> None:
-    """Use an array or an index of pandas."""
     import pandas as pd
 
     if isinstance(column, pd.RangeIndex):  # any length, without memory, as a range has

@@ -93,7 +93,6 @@ class Spans:
 
 
 def largest_exponent(element: Element) -> int:
-    """Return the exponent of the largest finite number."""
     return (1 << (element.exponent_bits - 1)) - 1
 
 

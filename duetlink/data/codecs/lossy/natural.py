@@ -85,6 +85,5 @@ def _fraction(element: Element) -> int:
 
 
 def _random(chance: np.random.Philox, words: NDArray[Any]) -> NDArray[Any]:
-    """Return random bits for every word."""
     found: NDArray[np.uint64] = chance.random_raw(-(-words.nbytes // 8))
     return found.view(words.dtype)[: words.size]

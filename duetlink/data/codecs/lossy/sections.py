@@ -46,7 +46,6 @@ class Sections:
         return np.frombuffer(data, dtype)
 
     def rest(self) -> memoryview:
-        """Return what follows the sections."""
         return self._rest
 
     def end(self) -> None:
