@@ -189,7 +189,7 @@ class Adders:
         self._steps += 1
         await self.flat.broadcast(head, UINT8, self.root, self._called("what is next"), restore=False)
         number, size_bytes = _STEP.unpack(head.tobytes())
-        if number not in iter(_Step):
+        if number not in iter(_RootCommand):
             raise RemoteProtocolError(
                 f"{self.flat.engine.names[self.root]} announced the unknown step {number}"
             )
