@@ -100,7 +100,7 @@ def test_a_store_of_a_group_at_hand(make_group: MakeGroup) -> None:
     assert stores[2].delete_key("a")
     assert not stores[2].delete_key("a")
     stores[1].set_timeout(timedelta(milliseconds=50))
-    with pytest.raises(GroupError, match=r"Timed out after 0\.05 s: nobody has set 'a'"):
+    with pytest.raises(GroupError, match=r"Timed out after 0\.05 s: no rank has set 'a'"):
         stores[1].get("a")
     groups[0].close()
     with pytest.raises(PeerLost):
