@@ -120,7 +120,7 @@ def test_what_changes_during_a_pause_does_not_leave(array: np.ndarray, pool: Thr
 def test_a_stream_that_nobody_wants_any_more_does_not_wait(
     array: np.ndarray, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetlink.net.flight.gate._LOOK_S", 0.01)
+    monkeypatch.setattr("duetlink.net.flight.gate._CHECK_S", 0.01)
     gate = Gate()
     gate.pause(True)
     assert not gate.wait_open(lambda: True)

@@ -263,7 +263,7 @@ async def test_one_transfer_and_all_that_a_side_sends_are_paused_apart(move: Mak
 async def test_a_long_pause_is_no_fault_of_the_path(
     move: MakeMoving, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, limit_s in (("STALL_S", 1.0), ("STALL_PAUSES", 0), ("_LOOK_S", 0.02), ("SPEED_WINDOW_S", 0.1)):
+    for name, limit_s in (("STALL_S", 1.0), ("STALL_PAUSES", 0), ("_CHECK_S", 0.02), ("SPEED_WINDOW_S", 0.1)):
         monkeypatch.setattr(imports_module, name, limit_s)
     moving = await move(path)
     moving.outgoing.pause(True)

@@ -336,7 +336,7 @@ async def test_an_altered_answer_tells_both_sides_that_the_code_is_burnt() -> No
     owner, scientist = await both_ends(alter)
     assert isinstance(owner, WrongCode)
     assert isinstance(scientist, WrongCode)
-    assert "altered a message on the way; the code is burnt" in str(owner)
+    assert "a message was altered on the way; the code is burnt" in str(owner)
     assert "altered on the way; the code is burnt" in str(scientist)
 
 
@@ -346,7 +346,7 @@ async def test_a_dropped_answer_is_told_as_one_at_both_sides() -> None:
 
     owner, scientist = await both_ends(drop)
     assert isinstance(owner, PeerUnreachable)
-    assert "left before they had this side's answer: it was lost on the way" in str(owner)
+    assert "left before this side's answer arrived: it was lost on the way" in str(owner)
     assert isinstance(scientist, PairingTimeout)
     assert "no answer of the owner of code 7 came within 0.5 s" in str(scientist)
 

@@ -79,7 +79,7 @@ def test_bodies_that_come_together_do_not_keep_each_other_in_memory() -> None:
         (NUMBERS + frame(PART, 1, 0, 20_000, 0) + bytes(20_000), b"", "20000 bytes of head"),
         (NUMBERS + frame(PART, 1, 0, 0, PART_BYTES + 1), bytes(PART_BYTES + 1), "1048577 of body"),
         (NUMBERS + frame(PART, 1, 0, 0, 5), b"abc", "bodies are cut short"),
-        (NUMBERS + frame(PART, 1, 0, 0, 2), b"abc", "1 bytes that are of no frame"),
+        (NUMBERS + frame(PART, 1, 0, 0, 2), b"abc", "1 bytes that belong to no frame"),
         (NUMBERS + frame(9, 1, 0, 0, 0), b"", "kind 9"),
         (NUMBERS + frame(0, 1, 0, 0, 0), b"", "kind 0"),
         (NUMBERS + frame(CREDIT, 1, 9, 0, 3), b"abc", "kind 4 with 3 bytes"),

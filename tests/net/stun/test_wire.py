@@ -115,9 +115,9 @@ async def test_a_server_that_speaks_something_else_is_given_up(sent: bytes) -> N
 
     async with bytes_server(speak) as server:
         wire = await dial(StreamWire, server)
-        with pytest.raises(OSError, match=r"no STUN message|closed"):
+        with pytest.raises(OSError, match=r"too long for STUN|closed"):
             await wire.ask(binding_request(), server, 1.0)
-        with pytest.raises(OSError, match=r"no STUN message|closed"):
+        with pytest.raises(OSError, match=r"too long for STUN|closed"):
             await wire.ask(binding_request(), server, 1.0)
         wire.close()
 
