@@ -151,7 +151,7 @@ async def test_a_letter_beyond_ascii_is_named_with_its_place_before_a_request_is
         await new_intake().function(message(source="def f(x):\n    return m\u0435an(x)\n", call=b"[[1],{}]"))
     assert str(caught.value) == (
         "line 2, column 13 of f: '\u0435' (U+0435, CYRILLIC SMALL LETTER IE) is neither in a text nor in a "
-        "comment; write names in ASCII, so that none is taken for another"
+        "comment; write names in ASCII, so that none is mistaken for another"
     )
 
 
@@ -261,7 +261,7 @@ async def test_what_a_result_is_this_side_finds_out_itself() -> None:
     claimed = Summary("float", "one number", len(body), 1)
     looked_at = await summarised_result(Encoded((body,), len(body), claimed), Decoding(1 << 30))
     assert looked_at.summary == Summary("list", "3 items", len(body), 3)
-    with pytest.raises(errors.WorkerUnavailable, match="is no value"):
+    with pytest.raises(errors.WorkerUnavailable, match="is not a valid value"):
         await summarised_result(Encoded((memoryview(b"DLV1 no value"),), 13, claimed), Decoding(1 << 30))
 
 
