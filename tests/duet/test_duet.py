@@ -335,7 +335,7 @@ def test_too_many_pending_requests_are_refused(make_duets: Any) -> None:
     found = pointer(scientist, "x")
     for reason in ("one", "two"):
         found.request(reason)
-    with pytest.raises(errors.LocalProtocolError, match="2 requests wait"):
+    with pytest.raises(errors.LocalProtocolError, match="2 requests are waiting"):
         found.get(timeout_s=10)
 
 

@@ -182,8 +182,12 @@ def test_a_training_on_pointers_is_written_charged_and_gets_rows_of_their_own(pa
     # the account is of one row: what mixes rows, or has others than the targets, is no input
     for x, y, words in (
         (people[["x"]] - people[["x"]].mean(), people.y, "row by row, which .* is not: step"),
-        (inner[["x"]], people.y, "the same rows of 'people' in all its inputs"),
-        (inner[["x"]], people[people.x < 2.4].y, "the same rows of 'people' in all its inputs"),
+        (inner[["x"]], people.y, "all inputs .* have the same rows of 'people'"),
+        (
+            inner[["x"]],
+            people[people.x < 2.4].y,
+            "all inputs .* have the same rows of 'people'",
+        ),
     ):
         with pytest.raises(errors.OperationRefused, match=words):
             scientist.remote(training).fit(x, y).submit(dp=(2.0, 1e-4)).result(30)

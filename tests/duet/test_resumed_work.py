@@ -57,7 +57,7 @@ def test_a_program_that_waits_is_there_again_and_is_joined_by_who_asks_again(
     assert (request.asset.name, request.asset.tags, request.asset.kind) == ("ages + 1", ("raw",), "")
     assert request.preview() == "not known: run() makes it here, and only here"
     for answer in (request.run, request.approve):
-        with pytest.raises(errors.AssetNotFound, match=r"'ages' has no content .* share the object again"):
+        with pytest.raises(errors.AssetNotFound, match=r"'ages' has no content, .* share the object again"):
             answer()
     owner.share(AGES, "ages", mock=np.ones(3), tags=["raw"])
     asked = (pointer(join(owner), "ages") + 1).request("the sum")

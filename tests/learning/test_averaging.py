@@ -470,7 +470,7 @@ def test_what_a_member_gives_against_the_rules_changes_nothing(
 
     def offer(update: Any) -> None:
         gift = update * np.float32(np.nan) if how == "float32" else b"no chunk"
-        set_constants(monkeypatch, part, gift=gift)
+        set_constants(monkeypatch, part, pending_update=gift)
 
     monkeypatch.setattr(part, "offer", offer)
 

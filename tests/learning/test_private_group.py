@@ -110,7 +110,7 @@ def test_the_share_of_the_noise_is_that_of_who_takes_part(
 
 def test_what_does_not_go_together_with_a_group_is_refused(make_group: MakeGroup) -> None:
     groups = make_group(2, on_loss="continue")
-    with pytest.raises(errors.SettingError, match="two noises"):
+    with pytest.raises(errors.SettingError, match="two different noises"):
         make(groups[0], trust="leader")
     with pytest.raises(errors.SettingError, match="of 2 members hides nothing"):
         make(groups[0], trust="secure_sum")

@@ -301,5 +301,5 @@ def test_what_no_lineage_would_have_is_no_step() -> None:
         [10, "x" * 1_000_000, []],
         [10, "numpy.add", [1, 1], {"x" * 1_000_000: 1}],
     ):
-        with pytest.raises(RemoteProtocolError, match="a step is not a list"):
+        with pytest.raises(RemoteProtocolError, match="a step is no list"):
             HostileDesk().run(step)

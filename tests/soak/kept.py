@@ -18,7 +18,7 @@ LIMITS = (
     ("duetlink.net.link.exports.Exports._delivered", 1_024),
     # bodies in which chunks are found again (MAX_BODIES in data/dedup/held.py), and their parts
     ("duetlink.data.dedup.", 2_560),
-    # a group's roster never shrinks (MOST_SEATS in groups/membership/messages.py); 8 status messages of each member
+    # a roster never shrinks (MOST_SEATS in groups/membership/messages.py); 8 status messages of each member
     ("duetlink.groups.links.peer.Peer.statuses", 2_048),
     ("duetlink.groups.links.peer.Peer", 256),
     ("duetlink.groups.membership.roster.", 256),

@@ -143,7 +143,7 @@ def test_what_rooms_cannot_find_is_refused_before_anything_runs(
     )
     done = run_with(elsewhere, program)
     assert done == (
-        "the room has other extensions than its kernel: [], and not ['measures of duetlink-measures 1.0 "
+        "the room has other extensions than its kernel: [], not ['measures of duetlink-measures 1.0 "
         "(duetlink.operations)', 'measures of duetlink-measures 1.0 (duetlink.values)']; restart the kernel, "
         "or install them in its site-packages\n"
     )
@@ -186,7 +186,7 @@ WRONG = {
     "a path of ours": ("[duetlink.paths]\ntcp = lengths:Path", "", "'tcp' of lengths 1.0 (duetlink.paths)"),
     "a path that is none": ("[duetlink.paths]\nother = lengths:X", "X = 1", "it is no subclass of duetlink."),
     "a list for NumPy": ("[duetlink.operations]\nnumpy = lengths", "", "'numpy' of lengths 1.0 (duetlink.op"),
-    "a list of NumPy": (LIST, "---module = 'numpy'", "its list is of 'numpy', and not of 'lengths'"),
+    "a list of NumPy": (LIST, "---module = 'numpy'", "its list is for 'numpy', and not for 'lengths'"),
     "no list": (LIST, "--- no list", "its list cannot be read: TOMLDecodeError"),
     "a package that fails": (LIST, "1 / 0", "its list cannot be read: ZeroDivisionError"),
     "a class of NumPy's": (

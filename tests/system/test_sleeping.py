@@ -96,7 +96,7 @@ def test_a_duet_survives_a_sleep_beside_another_kernels_signaling_server(make_ke
     # as after half a minute without an answer, when WebRTC has given the connection up
     expired = (
         "from duetlink.testing.faults import link_of, run_inside; "
-        "run_inside(duet, link_of(duet)._lifeline._connection.close())"
+        "run_inside(duet, link_of(duet)._reconnector._connection.close())"
     )
     assert scientist.run(expired) == "ok None"
     while other.value(PLACES) == "0":  # until the scientist waits there

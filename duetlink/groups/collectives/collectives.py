@@ -46,11 +46,8 @@ def in_turn(
     """
 
     async def called(self: Collectives, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        name = (
-            f"{method.__name__} at {source_location}"
-            if (source_location := kwargs.get("call"))
-            else method.__name__
-        )
+        where = kwargs.get("call")
+        name = f"{method.__name__} at {where}" if where else method.__name__
         begun = False
         try:
             async with self._turn:
@@ -78,8 +75,7 @@ class Collectives:
     """The operations of one epoch, on values. Belongs to the loop thread, from construction until `close`.
 
     A value is a NumPy array or number, a torch tensor, an Arrow array of numbers, a Python number, or a dict,
-    list or tuple of those. Operations run one at a time in the order in which they are called; `send` and
-    `recv` run at the same time as they. All of them raise
+    list or tuple of those. Operations run one at a time, beside `send` and `recv`. All raise
 
         OperationMismatch: members called different operations, or with different forms; it names both.
         OperationAborted: another member gave up; it names the member and the reason.
@@ -105,8 +101,7 @@ class Collectives:
         Args:
             names: the members' names by rank, for errors.
             limit_bytes: larger values are not received.
-            figures: measures the links, at all members or at none. With it, calls 1, 2, 4, 8 and so on begin
-                with `agree(await figures())`: better paths come up, and are measured, while a group works.
+            figures: measures the links, at all members or at none: `agree` at calls 1, 2, 4, 8 and so on.
             sums: collects the reports of sums with a codec; by default a new deque of the last 64.
             alone: there is no membership; see `Engine`.
         """
@@ -152,9 +147,8 @@ class Collectives:
     def explain(self, kind: str, size_bytes: int, *, density: float | None = None) -> Explanation:
         """Explain which algorithm that operation would use on an array of that size, and why. Sends nothing.
 
-        With `density`, the share of items that are not zero at any member, the explanation of an all-reduce
-        of float32 also has the predicted time of each way that `codec="auto"` chooses from, its first choice
-        and the reason.
+        With `density`, the share of items that are not zero at any member, it also has the predicted time of
+        each sum that `codec="auto"` chooses from, for float32, and its first choice.
         """
         found = self.flat.choice.explain(kind, size_bytes)
         return found if density is None else with_codecs(found, self.flat.choice, density)
@@ -174,10 +168,8 @@ class Collectives:
 
         Args:
             value: of the same form at all members: nesting, keys, shapes and kinds of items.
-            options: as for `group.all_reduce`, and not secure. `sums` has the report of a sum with a codec of
-                `sums/registry.py`.
-            memory: for a value of one kind of items, a flat array: what a codec left out of it before, and
-                after this what it leaves out now.
+            options: as for `group.all_reduce`, not secure. `sums` has the report of a sum with a codec.
+            memory: what a codec left out before, and then leaves out now; flat, for one kind of items.
             call: the line of the user's program, for errors.
         """
         assert not options.secure
@@ -197,19 +189,15 @@ class Collectives:
         flats: dict[str, Array] = {}
         for element in tree.elements:
             operand = await operands.Operand.of(tree, element, op, self.size, in_place=direct)
-            collective_options = CollectiveOptions(operand.what, "", call, options.algorithm, codec)
+            settings = CollectiveOptions(operand.what, "", call, options.algorithm, codec)
             array, wide = operand.array, operand.wide
             if coded is None:
-                await self.flat.all_reduce(array, wide, operand.op, collective_options, restore=direct)
+                await self.flat.all_reduce(array, wide, operand.op, settings, restore=direct)
             else:
-                report = await registry.run(
-                    coded, self.flat, array, wide, operand.op, collective_options, memory
-                )
+                report = await registry.run(coded, self.flat, array, wide, operand.op, settings, memory)
                 self.sums.append(report)
             if operand.op == "mean" and element.is_float:
-                await self.flat.mend(
-                    array, tree.flat(element), element, replace(collective_options, codec=None)
-                )
+                await self.flat.mend(array, tree.flat(element), element, replace(settings, codec=None))
             flats[element.name] = operand.items()
         if options.in_place:
             if not direct:
@@ -230,16 +218,15 @@ class Collectives:
     ) -> object:
         """Combine all members' values; the root returns the result, the others None.
 
-        With a codec of `sums/reduced.py`, members on the way add chunks that they do not decode, and a member
-        whose value is None only adds what the others send.
+        With a codec, members add chunks without decoding them; one whose value is None only adds those.
         """
         root = operands.checked_rank(root, self.size)
         if codec is not None and codec in reduced.CODECS:
             given = reduced.checked(value, op, codec)
             await self.prepare()
-            collective_options = CollectiveOptions(f"{op}, codec {codec}", source_location=call)
+            settings = CollectiveOptions(f"{op}, codec {codec}", source_location=call)
             found, reports = await reduced.reduce_tree(
-                self.flat, self._forms, given, root, op, codec, collective_options, self._limit_bytes
+                self.flat, self._forms, given, root, op, codec, settings, self._limit_bytes
             )
             self.sums += reports
             return found
@@ -251,10 +238,8 @@ class Collectives:
         flats = {}
         for element in tree.elements:
             operand = await operands.Operand.of(tree, element, op, self.size)
-            collective_options = CollectiveOptions(operand.what, "", call, algorithm, codec)
-            await self.flat.reduce(
-                operand.array, operand.wide, operand.op, root, collective_options, restore=False
-            )
+            settings = CollectiveOptions(operand.what, "", call, algorithm, codec)
+            await self.flat.reduce(operand.array, operand.wide, operand.op, root, settings, restore=False)
             flats[element.name] = operand.items()
         return tree.with_items(flats) if self.rank == root else None
 
@@ -290,10 +275,8 @@ class Collectives:
             out = np.empty(sizes[self.rank], wide.storage)
             what = "; ".join(operands.described(tree, element) for tree in trees) if len(trees) <= 9 else ""
             what = f"{len(sizes)} values {what}".rstrip() + (", in halves" if halved else "")
-            collective_options = CollectiveOptions(what, "", call, algorithm, codec)
-            await self.flat.reduce_scatter(
-                given, out, wide, sizes, "sum" if halved else op, collective_options
-            )
+            settings = CollectiveOptions(what, "", call, algorithm, codec)
+            await self.flat.reduce_scatter(given, out, wide, sizes, "sum" if halved else op, settings)
             if halved:
                 out = mean_of_halves(out, self.size)
             flats[element.name] = out.astype(element.storage, copy=False)
@@ -319,11 +302,11 @@ class Collectives:
             await self._broadcast(to_bytes(tree), root, form, call)
             return value
         if in_place and tree is not None and tree.what != form.what:
-            at = f" at {call}" if call else ""
-            raise OperationMismatch(
-                f"{self.engine.names[root]} broadcasts {form.what}; {self.engine.names[self.rank]} has "
-                f"{tree.what} to be written{at}"
+            names, at = self.engine.names, f" at {call}" if call else ""
+            why = (
+                f"{names[root]} broadcasts {form.what}; {names[self.rank]} has {tree.what} to be written{at}"
             )
+            raise OperationMismatch(why)
         data = np.empty(form.size_bytes, np.uint8)
         await self._broadcast(data, root, form, call)
         if in_place and tree is not None:

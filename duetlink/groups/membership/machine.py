@@ -1,41 +1,6 @@
 """The epochs of a group as a pure state machine: a state and an event in, the next state and actions out.
 
-Theory. An epoch is a number and its members. The members of one epoch agree on the next one with
-single-decree Paxos (Lamport, "Paxos Made Simple", 2001), one instance for each epoch: a proposer asks for
-promises, then for acceptance, and commits what a majority **of the members of this epoch** has accepted. Any
-two majorities share a member, so there is at most one next epoch, and the two halves of a split group never
-both go on. Two rules are added. A member promises only while it runs no operation, and begins none
-afterwards. A proposer waits for the promise of every member that is alive. So an epoch changes only between
-operations. There is no fixed leader: the proposer is the lowest seat among the members that are alive and
-stay. If the proposer dies, the next one takes its place, and learns from the promises what may have been
-accepted already.
-
-| event                      | what this member does                                                         |
-|----------------------------|-------------------------------------------------------------------------------|
-| Begun, Ended               | notes that an operation runs, or has ended; sends a promise that was owed     |
-| Gone, receives Lost        | if new: informs all, revokes the epoch (which ends operations), *considers*   |
-| Missed, Found              | informs all                                                                   |
-| Waited                     | gives the seat up as if it were Gone, once no member hears it                 |
-| receives Missing           | if new: relays it, and checks again whether a seat is to be given up          |
-| Leave, receives Leaving    | informs all, revokes the epoch, *considers*                                   |
-| receives relayed Leaving   | if new: informs all; the end of that member's links is then not a loss        |
-| AbortEpoch,                | an operation failed and left messages in flight: informs all, revokes the     |
-| receives EpochAborted      | epoch, *considers* a new epoch of the same members                            |
-| Admit                      | *considers* with these newcomers; all members wait for it between operations  |
-| receives Prepare           | answers Refused if the ballot is old, else Promise as soon as nothing runs;   |
-|                            | if it lists lost members, revokes the epoch                                   |
-| receives Promise           | from all that are alive: sends Accept, with the proposal that was accepted    |
-|                            | earlier if there is one, else with its own                                    |
-| receives Refused           | begins a later ballot, if it is still the proposer                            |
-| receives Accept            | answers Refused if the ballot is old, else Accepted                           |
-| receives Accepted          | from a majority: *enters*                                                     |
-| receives Commit            | of the next epoch: *enters*                                                   |
-
-*Consider*: stop if no majority is alive and in reach, or if all members leave. If this member is the
-proposer, and the members should change or a ballot was begun, begin a later ballot.
-*Enter*: revoke the last epoch if a member is missing from the new one without this member knowing of it. Send
-Commit to all before any message of the new epoch. Stop if no longer a member. Revoke the new epoch at once if
-one of its members is leaving or lost already. Then *consider*.
+The package's docstring has its theory and its transition table.
 """
 
 from __future__ import annotations

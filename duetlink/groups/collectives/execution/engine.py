@@ -1,17 +1,4 @@
-"""Runs collective operations over a transport: one at a time, all members in the same order.
-
-Theory. One task for each other member reads its frames and stores them until the operation asks for them, so
-a member's sends never depend on the receiver's own sends. `schedule_run.py` and `shared.py` say what is sent
-and received when.
-
-Members may by mistake call different operations. Every piece carries the number of the operation in this
-epoch and a digest of the call; the first piece to each member also carries the call's text. A mismatch shows
-itself as a piece with another digest under the number of the running operation, as a piece that is left over
-when an operation ends, or as a piece of an operation that has ended. Where two members wait for each other no
-piece arrives at all: so a member that has waited for a second sends its call to all. A member that finds a
-mismatch, or that gives up, sends an Abort to all. The first Abort ends the operation everywhere. After that
-the engine is broken: which members had finished is a question that only a new epoch can settle.
-"""
+"""Runs collective operations over a transport: one at a time, all members in the same order."""
 
 from __future__ import annotations
 
@@ -106,8 +93,7 @@ class Engine:
     def lateness(self) -> str:
         """A sentence that names the members the running operation waits for.
 
-        A waiting member sends its call to all after a second. From then on a member that has sent nothing is
-        late, and the sentence says that it has not called the operation.
+        A member that sent nothing is late once a waiting member has announced its call, after a second.
         """
         if self._sent_only:
             first = min(self._sent_only)
@@ -288,10 +274,7 @@ class Engine:
             raise RemoteProtocolError(f"{self.names[of]} sent two operations under one number")
 
     def announce(self) -> None:
-        """Send this member's running call to all others, once.
-
-        The members that it waits for see whether they have called the same; the others learn who is late.
-        """
+        """Send this member's running call to all others, once. Members compare it with theirs."""
         if self._running is not None and self.broken is None and self._announced <= self.completed:
             self._announced = self.completed + 1
             self._notices.send_to_all(self._called(self._running))
