@@ -256,6 +256,18 @@ def read_list(library: str) -> dict[str, Any]:
     return tomllib.loads(text.read_text("utf-8"))
 
 
+@functools.cache
+def listed_functions() -> frozenset[str]:
+    """Return the names of all listed functions, as they are written in a step: `numpy.mean`."""
+    found: set[str] = set()
+    for library in libraries():
+        listed = read_list(library)
+        module = listed["module"]
+        for names in listed.get("functions", {}).values():
+            found.update(f"{module}.{name}" if module else name for name in names)
+    return frozenset(found)
+
+
 def _read_other(extension: Extension) -> dict[str, Any]:
     try:
         file = importlib.resources.files(extension.entry.module) / f"{extension.name}.toml"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from duetlink.compute.operations.allow_lists.allowed import libraries, read_list
+from duetlink.compute.operations.allow_lists.allowed import libraries, listed_functions, read_list
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (*_POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
@@ -64,7 +63,7 @@ def _is_ufunc(function: Any) -> bool:
 
 def _listed(operation: str) -> Any:
     """Return a listed function if its module is loaded. A name from a peer imports nothing."""
-    if operation not in _names():
+    if operation not in listed_functions():
         return None
     module, _, rest = operation.partition(".")
     found: Any = sys.modules.get(module)
@@ -72,14 +71,3 @@ def _listed(operation: str) -> Any:
         module = f"{module}.{step}"
         found = getattr(found, step, None) or sys.modules.get(module)
     return found
-
-
-@functools.cache
-def _names() -> frozenset[str]:
-    found: set[str] = set()
-    for library in libraries():
-        listed = read_list(library)
-        module = listed["module"]
-        for names in listed.get("functions", {}).values():
-            found.update(f"{module}.{name}" if module else name for name in names)
-    return frozenset(found)

@@ -16,6 +16,7 @@ from duetlink.compute.operations.allow_lists.allowed import (
     LIBRARIES,
     OTHER,
     libraries,
+    listed_functions,
     read_list,
     registered,
 )
@@ -95,13 +96,9 @@ def check_lists() -> None:
 
 @functools.cache
 def _listed() -> frozenset[str]:
-    found: set[str] = set()
+    found = set(listed_functions())
     for library in libraries():
-        listed = read_list(library)
-        module = listed["module"]
-        for names in listed.get("functions", {}).values():
-            found.update(f"{module}.{name}" if module else name for name in names)
-        for members in listed.get("classes", {}).values():
+        for members in read_list(library).get("classes", {}).values():
             for key, sign in _SIGNS.items():
                 found.update(f"{sign}{name}" for name in members.get(key, ()))
     return frozenset(found)
