@@ -41,7 +41,7 @@ MOST_RETURNS = 3
 MOST_LINES = 400  # of each file that the sum runs through, also where a reader does not stop
 
 
-class ScheduleRun:
+class Walk:
     """Files that the calls of one member's sum enter: a hook for `sys.setprofile`."""
 
     def __init__(self, before: set[asyncio.Task[Any]]) -> None:
@@ -106,7 +106,7 @@ def stop(code: CodeType, names: dict[str, Any]) -> str | None:
     return _stop(code, kind)
 
 
-def walk_of(group: Group, others: list[Group], call: Callable[[Group], object]) -> ScheduleRun:
+def walk_of(group: Group, others: list[Group], call: Callable[[Group], object]) -> Walk:
     """That of a call of `group`, for which the others wait."""
 
     async def inside() -> tuple[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]]:
@@ -120,7 +120,7 @@ def walk_of(group: Group, others: list[Group], call: Callable[[Group], object]) 
         waiting = [pool.submit(call, other) for other in others]
         until(lambda: all(map(waits, others)))
         loop, tasks = run_inside(group, inside())
-        walk, is_hooked = ScheduleRun(tasks), threading.Event()
+        walk, is_hooked = Walk(tasks), threading.Event()
         threading.setprofile(walk)
 
         def hook() -> None:

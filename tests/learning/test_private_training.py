@@ -336,7 +336,7 @@ def test_the_source_s_case_costs_what_dp_accounting_says() -> None:
     assert spending.epsilon(1e-6) == book.get_epsilon(1e-6)
 
 
-class MemberState:
+class Standing:
     """A group of so many members, whose sums are those of one that gives the same as all others."""
 
     def __init__(self, size: int) -> None:
@@ -361,7 +361,7 @@ class MemberState:
 def test_an_epsilon_says_against_whom(
     trust: str, size: int, colluding: int | None, members: float, everybody_else: float
 ) -> None:
-    training = make(batch=1, group=MemberState(size), trust=trust, colluding=colluding)
+    training = make(batch=1, group=Standing(size), trust=trust, colluding=colluding)
     account_steps(training, 2000)
     assert training.epsilon(1e-5, against="members") == pytest.approx(members, abs=0.006)
     assert training.epsilon(1e-5, against="everybody else") == pytest.approx(everybody_else, abs=0.006)
@@ -381,7 +381,7 @@ def test_an_epsilon_of_one_alone_holds_against_all() -> None:
 
 def test_what_is_printed_says_against_whom_its_epsilon_is() -> None:
     said = [
-        repr(make(group=MemberState(4), trust=trust, colluding=colluding))
+        repr(make(group=Standing(4), trust=trust, colluding=colluding))
         for trust, colluding in (("secure_sum", None), ("secure_sum", 2), ("leader", None))
     ]
     assert said == [
@@ -398,7 +398,7 @@ def test_what_is_printed_says_against_whom_its_epsilon_is() -> None:
 def test_the_account_is_of_the_least_noise_that_the_members_had(
     trust: str, sizes: tuple[int, ...], members: float, everybody_else: float
 ) -> None:
-    group = MemberState(sizes[0])
+    group = Standing(sizes[0])
     training = make(group=group, trust=trust, colluding=0)
     nothing = (torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
     for group.size in sizes:
@@ -410,7 +410,7 @@ def test_the_account_is_of_the_least_noise_that_the_members_had(
 
 
 def test_a_budget_is_of_the_epsilon_against_members() -> None:
-    training = make(noise=4.0, budget=(1.0, 1e-5), group=MemberState(3), colluding=0)
+    training = make(noise=4.0, budget=(1.0, 1e-5), group=Standing(3), colluding=0)
     account_steps(training, most_steps(1.0, 1e-5, 0.1, 4.0 * math.sqrt(2 / 3)))
     with pytest.raises(BudgetExceeded):
         training.step(torch.empty(0, 4), torch.empty(0, dtype=torch.int64))

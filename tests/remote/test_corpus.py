@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.remote.conftest import Bench
-from tests.remote.fuzzer.desk import CommandHandler
+from tests.remote.fuzzer.desk import Desk
 from tests.remote.statements import REFUSED, SHARED, Play, Report, read
 from tests.remote.worlds import compare
 
@@ -54,16 +54,16 @@ class Rooms:
 
 
 @pytest.fixture
-def desk() -> Iterator[CommandHandler]:
+def desk() -> Iterator[Desk]:
     """What a duet does, without a link, and without the two processes of each request."""
-    with contextlib.closing(CommandHandler({}, {})) as desk:
+    with contextlib.closing(Desk({}, {})) as desk:
         yield desk
 
 
 @pytest.mark.filterwarnings("ignore")  # as rooms do, which warn nobody
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_tutorial_on_pointers_is_equal_or_refused_and_tells_no_fact_of_a_mock(
-    desk: CommandHandler, path: Path
+    desk: Desk, path: Path
 ) -> None:
     statements, play = read(path), Play(desk, path.stem)
     report = play.play(statements)

@@ -18,7 +18,7 @@ from duetlink.settings import PATHS
 from duetlink.tools.doctor.finding import Finding, Outcome
 
 # works with most peers, with some, with none; or was not measured
-PathEstimate = Literal["likely", "some", "unlikely", "unknown"]
+Likelihood = Literal["likely", "some", "unlikely", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Rung:
     """The estimate for one path to peers in other networks, with its reason."""
 
     name: str
-    outlook: PathEstimate
+    outlook: Likelihood
     why: str
 
 

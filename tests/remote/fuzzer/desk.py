@@ -34,7 +34,7 @@ from tests.remote.hostile import allowed
 from tests.remote.statements import difference
 
 
-class CommandHandler:
+class Desk:
     """Pointers to an owner's objects, and all that a duet has to work with them."""
 
     def __init__(

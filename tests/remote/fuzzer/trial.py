@@ -32,7 +32,7 @@ from duetlink.duet.asking.recording.sizes import Shape
 from duetlink.duet.asking.requests.pending_request import PendingRequest
 from duetlink.errors import OperationRefused
 from tests.remote.fuzzer import world
-from tests.remote.fuzzer.desk import CommandHandler
+from tests.remote.fuzzer.desk import Desk
 from tests.remote.statements import difference, is_value
 
 _DRAWS = re.compile(r"random|rand|sample|shuffle|dropout|normal|train_test_split|permut")
@@ -60,7 +60,7 @@ def here(names: Iterable[str], *, check_on_mocks: bool = True) -> Iterator[Side]
     """A side without a link."""
     real, mocks = world.data(), world.mocks()
     wanted = list(names)
-    desk = CommandHandler(
+    desk = Desk(
         {name: real[name] for name in wanted},
         {name: mocks[name] for name in wanted},
         check_on_mocks=check_on_mocks,
