@@ -54,7 +54,8 @@ class Prober:
             if now_s - arrivals[0][0] > SETTLE_S + PROBE_TIME_S:
                 receive_buffer.stop()
 
-        receive_buffer = ReceiveBuffer(min(offer.size_bytes, PROBE_BYTES), count)
+        size_bytes = min(offer.size_bytes, PROBE_BYTES)
+        receive_buffer = ReceiveBuffer(size_bytes, count)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE_S):
@@ -65,7 +66,7 @@ class Prober:
         speed = _speed(arrivals, alone and not self._traffic.busy)
         # A path that has carried all of it within 0.4 s is fast, and busy processors may have held it: the
         # first transfer measures it better.
-        whole = bool(arrivals) and arrivals[-1][1] >= offer.size_bytes
+        whole = bool(arrivals) and arrivals[-1][1] >= size_bytes
         if speed is not None and speed.alone and not whole:
             self._rpc.tell_nowait(pb.PathSpeed(path=path.name, bytes_per_s=speed.bytes_per_s))
         return speed
