@@ -124,3 +124,26 @@ async def test_a_newcomer_waits_for_no_greeting_of_a_member_that_has_died(
         while not members[0].life.links.newcomers():
             await members[0].life.wait_change(0.01)
     await end([*members, newcomer], network)
+
+
+async def test_a_newcomer_is_not_told_of_a_former_member_whose_seat_is_void(network: Network) -> None:
+    members = await grown(network, 4)
+    new_host, last = members[1], members[3]
+    end_of_last = next(
+        link for link in network.links if (link.here, link.there) == (new_host.name, last.name)
+    )
+    async with asyncio.timeout(60):
+        # the new host still has its link to the last member when the newcomer comes
+        end_of_last.end = lambda error: None  # type: ignore[method-assign]
+        leaving = [asyncio.ensure_future(member.close()) for member in (members[0], last)]
+        while not new_host.is_host or last.seat in new_host.epoch.members:
+            await asyncio.sleep(0)
+        assert new_host.life.peers[last.seat].link is not None
+        newcomer = MemoryMember(network, "newcomer")
+        await newcomer.join(new_host)
+        assert newcomer.life.why_closed is None
+        rest = [new_host, members[2]]
+        assert await asyncio.gather(*map(point, rest), add(newcomer)) == [3, 3, 3]
+        assert new_host.epoch.members == (1, 2, newcomer.seat)
+        await asyncio.gather(*leaving)
+    await end([*members, newcomer], network)

@@ -218,7 +218,9 @@ class Entrance:
         kept, self._first_void = self._first_void, 0
         seat = max(group.roster.next_seat, self._next_seat)
         group.roster = (group.roster.up_to(kept) if kept else group.roster).with_entry(entry, seat)
-        present = [other for other, peer in group.links.peers.items() if peer.link is not None]
+        # the links to former members stay for a moment, and the seats of some of them may have been voided
+        peers = group.links.peers.items()
+        present = [other for other, peer in peers if peer.link is not None and other in group.roster.entries]
         announced = pb.Entry(key=entry.key, name=entry.name, seat=seat, kept=kept)
         group.links.send_all(pb.GroupMessage(newcomer=announced))
         group.links.adopt(seat, link, start=False)
