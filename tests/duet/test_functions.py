@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -599,6 +600,28 @@ def test_only_what_has_failed_can_be_told_to_have_failed(two: Pairing) -> None:
     assert (request.state, request.failure) == ("pending", "")
     request.approve()
     assert pending.result(10) == 4
+
+
+def shared_memories() -> int:
+    """The number of memories that this process has made for rooms and not closed."""
+    open_ = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    return sum("duetlink-worker" in target for target in open_)
+
+
+def test_an_input_that_cannot_be_made_leaves_no_memory_of_the_ones_before_it(two: Pairing) -> None:
+    few = two.share(REAL[:2], "few", np.arange(4.0))
+
+    def product(numbers, one):
+        return float(numbers[0] * one)
+
+    pending, request = two.submit(product, two.ages, few[3])
+    before = shared_memories()
+    with pytest.raises(errors.OperationFailed, match="index 3 is out of bounds"):
+        request.approve()
+    assert shared_memories() == before
+    request.deny()
+    with pytest.raises(errors.RequestDenied):
+        pending.result(10)
 
 
 def test_what_failed_once_can_be_run_again_and_approved(two: Pairing) -> None:

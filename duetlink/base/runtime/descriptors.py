@@ -7,11 +7,12 @@ refused before the limit, and work that must not fail holds a few that it closes
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 from duetlink.errors import DescriptorsShort
 
@@ -49,6 +50,30 @@ def check_room(what: str) -> None:
         "holds; close files or duets that are not needed, or raise the limit, by `ulimit -n` before the "
         "notebook starts or by resource.setrlimit within it"
     )
+
+
+@contextlib.asynccontextmanager
+async def opened_by(make: Callable[[], int]) -> AsyncIterator[int]:
+    """Call `make` on another thread, and have the descriptor that it returns open within the block.
+
+    Threads cannot be cancelled: if the caller is cancelled while `make` runs, the descriptor is closed as
+    soon as it is there. Raises as `make`.
+    """
+    making = asyncio.ensure_future(asyncio.to_thread(make))
+    try:
+        fd = await asyncio.shield(making)
+    except asyncio.CancelledError:
+        making.add_done_callback(_close_made)
+        raise
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _close_made(making: asyncio.Future[int]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        os.close(making.result())
 
 
 class Reserve:

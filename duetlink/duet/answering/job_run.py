@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
-import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
+from duetlink.base.runtime import descriptors
 from duetlink.compute.operations import function
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.printer.literal import harmless
@@ -41,8 +42,11 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, p
     if isinstance(job, ProgramJob):
         return await _run_job_program(job, limits, on_event, programs)
     assert isinstance(job, FunctionJob)
-    inputs = [await _to_memory(job, input_, limits, programs) for input_ in job.inputs]
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        inputs = [
+            await stack.enter_async_context(_in_memory(job, input_, limits, programs))
+            for input_ in job.inputs
+        ]
         room = await Room.start(limits, handler="job", libraries=job.libraries, on_event=on_event)
         job.memory_bytes = room.memory_bytes
         try:
@@ -56,9 +60,6 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, p
             raise OperationFailed(job.failure.owner_words(job.name)) from None
         finally:
             await room.close()
-    finally:
-        for fd, _ in inputs:
-            os.close(fd)
 
 
 async def _run_job_program(job: ProgramJob, limits: Limits, on_event: OnEvent, programs: Programs) -> Made:
@@ -118,16 +119,23 @@ _KINDS = {
 }
 
 
-async def _to_memory(job: Job, input_: Input, limits: Limits, programs: Programs) -> tuple[int, int]:
-    """Put an input into shared memory. Return a descriptor, which the caller closes, and the size."""
+@contextlib.asynccontextmanager
+async def _in_memory(
+    job: Job, input_: Input, limits: Limits, programs: Programs
+) -> AsyncIterator[tuple[int, int]]:
+    """Have an input in shared memory within the block: its descriptor and its size in bytes."""
     if input_.asset is not None:
-        return await programs.placed(input_.asset.name, input_.asset.revision)
+        async with programs.placed(input_.asset.name, input_.asset.revision) as placed:
+            yield placed
+        return
+    pieces: list[memoryview | bytes]
     if input_.program is not None:
         encoded, _ = await _run_program(job, input_.program, limits, programs)
         pieces, size_bytes = list(encoded.segments), encoded.size_bytes
     else:
         pieces, size_bytes = [input_.body], len(input_.body)
-    return await asyncio.to_thread(place, pieces, size_bytes), size_bytes
+    async with descriptors.opened_by(lambda: place(pieces, size_bytes)) as fd:
+        yield fd, size_bytes
 
 
 async def _run_function(

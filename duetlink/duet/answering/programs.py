@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
+from duetlink.base.runtime import descriptors
 from duetlink.compute.operations.canonical import DIGEST_VERSION, Program
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.compute.operations.prefixes import Prefix
@@ -261,25 +263,21 @@ class Programs:
         )
         await self._recorder.record(opened, sync=False)
 
-    async def placed(self, name: str, revision: int) -> tuple[int, int]:
-        """Put an asset into shared memory. Return a descriptor, which the caller closes, and the size. Raises
-        AssetNotFound, AssetChanged, NoMock: it cannot be worked on.
+    @contextlib.asynccontextmanager
+    async def placed(self, name: str, revision: int) -> AsyncIterator[tuple[int, int]]:
+        """Have an asset in shared memory within the block: its descriptor and its size in bytes.
+
+        Raises AssetNotFound, AssetChanged, NoMock: it cannot be worked on.
         """
         outgoing = await self._worked_on(name, revision).content.outgoing()
-        fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
-        try:
+        pieces, size_bytes = list(outgoing.pieces()), outgoing.size_bytes
+        async with descriptors.opened_by(lambda: place(pieces, size_bytes)) as fd:
             await asyncio.to_thread(_verify, outgoing)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd, outgoing.size_bytes
+            yield fd, size_bytes
 
     async def _map(self, room: Room, name: str, revision: int, again: bool) -> None:
-        fd, size_bytes = await self.placed(name, revision)
-        try:
+        async with self.placed(name, revision) as (fd, size_bytes):
             await runs.map_asset(room, name, revision, fd, size_bytes, again=again)
-        finally:
-            os.close(fd)
 
 
 def _verify(outgoing: Outgoing) -> None:

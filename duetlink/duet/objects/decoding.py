@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 
+from duetlink.base.runtime import descriptors
 from duetlink.compute.worker.kernel.process import Room
 from duetlink.compute.worker.protocol.limits import Limits
 from duetlink.compute.worker.protocol.memory import place
@@ -93,11 +93,8 @@ class Decoding:
         room = await self._started(needed)
         try:
             self._raise_closed()
-            fd = await asyncio.to_thread(place, [body], len(body))
-            try:
+            async with descriptors.opened_by(lambda: place([body], len(body))) as fd:
                 await room.call("decode", asked, [fd], timeout_s=timeout_s, lasting=True)
-            finally:
-                os.close(fd)
             self.tried += 1
         except WorkLimit as error:
             self._raise_closed()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 
 import pytest
 
@@ -71,3 +73,42 @@ def test_a_reserve_is_free_while_it_is_lent_and_taken_back_after() -> None:
     with reserve.lent():
         pass
     assert opened() == before
+
+
+async def test_what_another_thread_opens_is_closed_after_the_block() -> None:
+    before = opened()
+    async with descriptors.opened_by(lambda: os.open(os.devnull, os.O_RDONLY)) as fd:
+        assert os.readlink(f"/proc/self/fd/{fd}") == os.devnull
+    assert opened() == before
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_another_thread_opens_for_a_cancelled_caller_is_closed(fails: bool) -> None:
+    before, begun, may_open, is_open = opened(), asyncio.Event(), threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def make() -> int:
+        loop.call_soon_threadsafe(begun.set)
+        assert may_open.wait(10)
+        if fails:
+            raise OSError("no descriptor is left")
+        fd = os.open(os.devnull, os.O_RDONLY)
+        assert opened() == before + 1
+        loop.call_soon_threadsafe(is_open.set)
+        return fd
+
+    async def use() -> None:
+        async with descriptors.opened_by(make):
+            raise AssertionError("the caller was cancelled")
+
+    using = asyncio.ensure_future(use())
+    async with asyncio.timeout(20):
+        await begun.wait()
+        using.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await using
+        may_open.set()
+        if not fails:
+            await is_open.wait()
+        while opened() != before:
+            await asyncio.sleep(0)

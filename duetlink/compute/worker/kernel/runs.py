@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 from typing import Any
 
+from duetlink.base.runtime import descriptors
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.worker.kernel.process import OnEvent, Reply, Room
 from duetlink.compute.worker.protocol import answers, libraries
@@ -106,9 +105,6 @@ async def run(
 async def _call_with_program(room: Room, program: Program, command: str, fields: dict[str, Any]) -> Reply:
     segments = program.segments
     size_bytes = sum(map(len, segments))
-    fd = await asyncio.to_thread(place, segments, size_bytes)
-    try:
-        header = json.dumps(fields | {"size_bytes": size_bytes}).encode()
+    header = json.dumps(fields | {"size_bytes": size_bytes}).encode()
+    async with descriptors.opened_by(lambda: place(segments, size_bytes)) as fd:
         return await room.call(command, header, [fd], memory=True)
-    finally:
-        os.close(fd)

@@ -17,11 +17,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from duetlink.base.runtime import descriptors
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.compute.operations.allow_lists.allowed import ELEMENTWISE
 from duetlink.compute.operations.canonical import Program
@@ -174,11 +174,8 @@ class Mates:
         for key, revision in zip(assets, pin.revisions, strict=True):
             if key not in self._mapped:
                 assert revision.unaltered is not None
-                fd = await asyncio.to_thread(revision.unaltered.placed)
-                try:
+                async with descriptors.opened_by(revision.unaltered.placed) as fd:
                     await runs.map_mock(self._room, *key, fd, revision.unaltered.size_bytes)
-                finally:
-                    os.close(fd)
                 self._mapped.add(key)
         return self._room
 

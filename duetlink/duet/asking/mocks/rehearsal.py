@@ -20,6 +20,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from duetlink.base.runtime import descriptors
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.printer.literal import harmless
 from duetlink.compute.worker.kernel import rooms, runs
@@ -144,11 +145,8 @@ class Rehearsals:
         try:
             for (name, revision), mock in zip(program.assets, pin.revisions, strict=True):
                 assert mock.unaltered is not None
-                fd = await asyncio.to_thread(mock.unaltered.placed)
-                try:
+                async with descriptors.opened_by(mock.unaltered.placed) as fd:
                     await runs.map_asset(room, name, revision, fd, mock.unaltered.size_bytes)
-                finally:
-                    os.close(fd)
             made = await runs.run(room, program, _SALT)
         finally:
             await room.close()
