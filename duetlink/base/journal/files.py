@@ -11,13 +11,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import filelock
-
 from duetlink.base.journal.head import SIZE_BYTES, Head, head_path
 
+READ_AND_WRITE = os.O_RDWR  # an existing file
 READ_AND_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 OVERWRITE = os.O_WRONLY | os.O_CREAT  # writes from the beginning, without truncating
+LOCK = os.O_RDWR | os.O_CREAT
 REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 # O_NOFOLLOW: other writers of the directory could replace the file by a link to another of the owner's files.
@@ -32,11 +32,6 @@ def opened(path: Path, flags: int) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
-
-
-def lock_beside(path: Path, timeout_s: float) -> filelock.BaseFileLock:
-    """Return the lock, for processes and threads, that a writer of `path` holds."""
-    return filelock.FileLock(path.with_name(path.name + ".lock"), timeout=timeout_s, mode=0o600)
 
 
 def sync(fd: int) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,10 +21,9 @@ from typing import Any
 
 from duetlink.base.journal import files
 from duetlink.base.journal.head import Head, follow, head_path, seal
+from duetlink.base.journal.lock import JournalLock
 from duetlink.base.journal.mending import mended_end
 from duetlink.errors import AuditBroken
-
-_POLL_INTERVAL_S = 0.002  # a writer holds the lock for about as long
 
 Fields = Mapping[str, Any]
 
@@ -41,18 +39,18 @@ class Journal:
     def __init__(self, path: Path, *, max_line_bytes: int, lock_timeout_s: float) -> None:
         self.path = path
         self.max_line_bytes = max_line_bytes
-        self._lock = files.lock_beside(path, lock_timeout_s)
+        self._lock = JournalLock(path, lock_timeout_s)
         self._known = Head()
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self, timeout_s: float | None = None) -> Iterator[None]:
         """Hold the lock, which the writing methods need; create the directory if it is missing.
 
-        Raises filelock.Timeout, OSError.
+        `timeout_s` replaces the journal's own limit for this call. Raises filelock.Timeout, OSError.
         """
         if not self.path.parent.is_dir():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._lock.acquire(poll_interval=_POLL_INTERVAL_S):
+        with self._lock.held(timeout_s):
             yield
 
     def snapshot(self) -> tuple[Head | None, int]:
@@ -62,14 +60,19 @@ class Journal:
         """
         with contextlib.ExitStack() as stack:
             # without a lock file there is no writer, and none is made: this may be a copy in any directory
-            if os.path.exists(self._lock.lock_file):
+            if self._lock.path.exists():
                 with contextlib.suppress(OSError):  # also filelock.Timeout
-                    stack.enter_context(self._lock.acquire(poll_interval=_POLL_INTERVAL_S))
+                    stack.enter_context(self._lock.held())
             head = files.read_head(self.path)
             try:
                 return head, self.path.stat().st_size
             except FileNotFoundError:
                 return head, 0
+
+    def sync(self) -> None:
+        """Return when everything in the file is on the disk. Needs no lock. Raises OSError."""
+        with files.opened(self.path, files.READ_AND_WRITE) as fd:
+            files.sync(fd)
 
     def identity(self) -> tuple[int, ...]:
         """Return a key that changes with the file or its head; empty if one is missing. Raises OSError."""

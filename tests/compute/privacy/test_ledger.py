@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duetlink.base.journal import files
-from duetlink.base.journal.files import lock_beside
 from duetlink.base.journal.head import head_path
+from duetlink.base.journal.lock import JournalLock
 from duetlink.compute.privacy.account import Accounts, Posting, amount, written
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.privacy.statistic import Statistic
@@ -196,7 +196,8 @@ def test_threads_use_a_budget_up_and_no_more(ledger: Ledger) -> None:
 
 def test_a_lock_that_is_not_let_go_is_told(path: Path) -> None:
     waiting = Ledger(path, lock_timeout_s=0.05)
-    with lock_beside(path, 1.0), pytest.raises(AuditUnavailable, match="held by another process"):
+    path.parent.mkdir(exist_ok=True)
+    with JournalLock(path, 1.0).held(), pytest.raises(AuditUnavailable, match="held by another process"):
         waiting.charge("people", 0.1, "mean")
 
 
