@@ -17,6 +17,7 @@ from duetlink.base.journal.journal import Journal
 from duetlink.errors import AuditUnavailable
 
 _LOCK_TIMEOUT_S = 5.0
+_AT_ONCE_S = 0.001  # some writers that do not synchronise are done by then, and a loop may wait so long
 
 
 def utc_now() -> datetime.datetime:
@@ -37,6 +38,17 @@ class AuditLog:
         self._now = now
         self._journal = Journal(path, max_line_bytes=MAX_LINE_BYTES, lock_timeout_s=lock_timeout_s)
 
+    def append_at_once(self, entries: Sequence[Entry]) -> bool:
+        """Write `entries` as `append` does without `sync`, unless others hold the lock for a millisecond.
+
+        Returns False if they are not written for that reason. Raises as `append`.
+        """
+        try:
+            self._append(entries, sync=False, timeout_s=_AT_ONCE_S)
+        except filelock.Timeout:
+            return False
+        return True
+
     def append(self, entries: Sequence[Entry], *, sync: bool = True) -> int:
         """Write `entries` in this order, all or none; return the offset in the file at which they begin.
 
@@ -46,7 +58,14 @@ class AuditLog:
         Raises:
             AuditUnavailable: they are not written, or it is not certain that they are.
         """
+        try:
+            return self._append(entries, sync=sync)
+        except filelock.Timeout:
+            raise AuditUnavailable(
+                f"the audit log {self.path} is held by another process; nothing leaves until it is released"
+            ) from None
 
+    def _append(self, entries: Sequence[Entry], *, sync: bool, timeout_s: float | None = None) -> int:
         def fields(found: str) -> Iterator[dict[str, Any]]:
             if found:
                 recovered = Entry(kind=RECOVERED, session=entries[0].session, reason=found)
@@ -55,12 +74,22 @@ class AuditLog:
                 yield entry.to_fields(self._when())
 
         try:
-            with self._journal.held():
+            with self._journal.held(timeout_s):
                 return self._journal.append_mending(fields, self._when, synced=sync)
-        except filelock.Timeout:
-            raise AuditUnavailable(
-                f"the audit log {self.path} is held by another process; nothing leaves until it is released"
-            ) from None
+        except filelock.Timeout:  # is an OSError
+            raise
+        except OSError as error:
+            raise unavailable(self.path, error) from error
+
+    def sync(self) -> None:
+        """Return when all entries so far are on the disk, except those in a file that was moved away. Blocks.
+
+        Raises AuditUnavailable.
+        """
+        try:
+            self._journal.sync()
+        except FileNotFoundError:
+            pass
         except OSError as error:
             raise unavailable(self.path, error) from error
 

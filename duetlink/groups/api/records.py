@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
 from duetlink.base.audit.log import AuditLog
+from duetlink.errors import AuditUnavailable
 from duetlink.net.ports.connection import PortConnection
 from duetlink.settings import Settings
+
+_SYNC_S = 0.1  # from an operation to its entry on the disk
 
 
 class Records:
@@ -23,6 +27,7 @@ class Records:
     def __init__(self, settings: Settings) -> None:
         self._log = AuditLog(settings.audit_file) if settings.audit_file else None
         self._session = secrets.token_hex(8)
+        self._syncing: asyncio.TimerHandle | None = None  # the next sync of operations
 
     async def opened(self, how: str) -> None:
         await self._record(Entry(kind=entry.OPENED, session=self._session, reason=how), sync=True)
@@ -37,8 +42,8 @@ class Records:
     ) -> None:
         """Record that an operation is about to send a value, or `size_bytes` bytes.
 
-        The entry is not forced to the disk, since there may be thousands of operations: it survives the end
-        of the process, but perhaps not a power cut.
+        There may be thousands of operations, so the entry is forced to the disk only within a tenth of a
+        second: it survives the end of the process, but perhaps not a power cut before that.
         """
         await self._record(
             Entry(
@@ -81,11 +86,27 @@ class Records:
         )
 
     async def closed(self, why: str) -> None:
+        if self._syncing is not None:
+            self._syncing.cancel()
         await self._record(Entry(kind=entry.CLOSED, session=self._session, reason=why), sync=True)
 
     async def _record(self, written: Entry, *, sync: bool) -> None:
-        if self._log is not None:
+        if self._log is None:
+            return
+        # a hop to another thread and back costs as much as the entry itself
+        if sync or not self._log.append_at_once((written,)):
             await asyncio.to_thread(self._log.append, (written,), sync=sync)
+        if not sync and self._syncing is None:
+            self._syncing = asyncio.get_running_loop().call_later(_SYNC_S, self._begin_sync, self._log)
+
+    def _begin_sync(self, log: AuditLog) -> None:
+        self._syncing = None
+        asyncio.get_running_loop().run_in_executor(None, _sync, log)
+
+
+def _sync(log: AuditLog) -> None:
+    with contextlib.suppress(AuditUnavailable):  # the next entry reports it
+        log.sync()
 
 
 def _size_of(value: Any) -> int:

@@ -18,7 +18,7 @@ from duetlink.base.audit.entry import MAX_LINE_BYTES, MAX_TEXT, Entry
 from duetlink.base.audit.log import AuditLog
 from duetlink.base.audit.read import entries
 from duetlink.base.audit.verify import verify
-from duetlink.base.journal.files import lock_beside
+from duetlink.base.journal.lock import JournalLock
 from duetlink.errors import AuditUnavailable
 from tests.base.audit.conftest import fill, ticking_log
 
@@ -143,11 +143,34 @@ def test_a_lock_that_is_not_let_go_is_an_error_in_time(log: AuditLog) -> None:
             impatient.append([Entry(kind="share")])
         caught.append(error.value)
 
-    with lock_beside(log.path, 5.0):
+    with JournalLock(log.path, 5.0).held():
         thread = threading.Thread(target=write)
         thread.start()
         thread.join(10)
     assert len(caught) == 1
+
+
+def test_what_cannot_be_appended_at_once_is_not_written(log: AuditLog) -> None:
+    assert log.append_at_once([Entry(kind="group", name="first")])
+    with JournalLock(log.path, 5.0).held():
+        found: list[bool] = []
+        thread = threading.Thread(
+            target=lambda: found.append(log.append_at_once([Entry(kind="group", name="second")]))
+        )
+        thread.start()
+        thread.join(10)
+    assert found == [False]
+    assert log.append_at_once([Entry(kind="group", name="third")])
+    assert [entry.name for entry in read(log)] == ["first", "third"]
+    assert verify(log.path).intact
+
+
+def test_a_log_that_was_moved_away_is_not_made_anew_by_a_sync(log: AuditLog, tmp_path: Path) -> None:
+    fill(log, 1)
+    log.sync()
+    log.path.rename(tmp_path / "moved")
+    log.sync()
+    assert not log.path.exists()
 
 
 # -- crashes and full disks --------------------------------------------------------------------------------
