@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime
 import os
@@ -602,10 +603,14 @@ def test_only_what_has_failed_can_be_told_to_have_failed(two: Pairing) -> None:
     assert pending.result(10) == 4
 
 
-def shared_memories() -> int:
-    """The number of memories that this process has made for rooms and not closed."""
-    open_ = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
-    return sum("duetlink-worker" in target for target in open_)
+def shared_memories() -> set[int]:
+    """The memories that this process has made for rooms and not closed, by inode."""
+    found = set()
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if "duetlink-worker" in os.readlink(f"/proc/self/fd/{fd}"):
+                found.add(os.stat(int(fd)).st_ino)
+    return found
 
 
 def test_an_input_that_cannot_be_made_leaves_no_memory_of_the_ones_before_it(two: Pairing) -> None:
@@ -618,7 +623,7 @@ def test_an_input_that_cannot_be_made_leaves_no_memory_of_the_ones_before_it(two
     before = shared_memories()
     with pytest.raises(errors.OperationFailed, match="index 3 is out of bounds"):
         request.approve()
-    assert shared_memories() == before
+    until(lambda: shared_memories() <= before)  # the mocks' programs may have some for a moment
     request.deny()
     with pytest.raises(errors.RequestDenied):
         pending.result(10)

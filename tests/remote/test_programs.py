@@ -377,8 +377,13 @@ def running(unanswered: Bench) -> tuple[PendingRequest, Request]:
     for _ in range(100):
         large = large @ large
     count = len(unanswered.owner.requests)
-    pending = large.sum().request("for ever")
-    until(lambda: len(unanswered.owner.requests) > count and unanswered.owner.requests[count].running != "")
+    heard = Heard(unanswered)
+    try:
+        pending = large.sum().request("for ever")
+        until(lambda: bool(heard.states))  # that it is pending
+    finally:
+        heard.end()
+    until(lambda: unanswered.owner.requests[count].running != "")
     return pending, unanswered.owner.requests[count]
 
 
