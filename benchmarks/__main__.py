@@ -6,7 +6,7 @@ from benchmarks.command import Benchmarks
 
 TABLES = ("control", "busy", "seed_table", "large", "zero_copy", "tunnel", "codecs", "dedup")
 BY_NAME_ALONE = (
-    *("cuts", "delivery", "gradients", "groups", "iteration", "learning", "local_steps"),
+    *("cuts", "delivery", "engine", "gradients", "groups", "iteration", "learning", "local_steps"),
     *("secure_sums", "sums", "panel", "page", "policies", "prep", "remote", "reuse"),
 )
 

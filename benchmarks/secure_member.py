@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch.distributed as dist
 
-from benchmarks.group_member import SocketTransport
+from benchmarks.engine_member import SocketTransport
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.reduce_options import ReduceOptions

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.baselines import lhc
-from benchmarks.group_member import SocketTransport
+from benchmarks.engine_member import SocketTransport
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.planning.costs import Costs, LinkFigures
