@@ -3,6 +3,7 @@ place."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import errno
 from collections.abc import Callable, Iterator, Sequence
@@ -84,14 +85,10 @@ class AuditLog:
     def sync(self) -> None:
         """Return when all entries so far are on the disk, except those in a file that was moved away. Blocks.
 
-        Raises AuditUnavailable.
+        An error is left to the next `append`, which reports it.
         """
-        try:
+        with contextlib.suppress(OSError):
             self._journal.sync()
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise unavailable(self.path, error) from error
 
     def snapshot(self) -> tuple[Head | None, int]:
         """Return the head, and the size of the log at the same moment.

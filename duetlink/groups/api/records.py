@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
 from duetlink.base.audit.log import AuditLog
-from duetlink.errors import AuditUnavailable
 from duetlink.net.ports.connection import PortConnection
 from duetlink.settings import Settings
 
@@ -101,12 +99,7 @@ class Records:
 
     def _begin_sync(self, log: AuditLog) -> None:
         self._syncing = None
-        asyncio.get_running_loop().run_in_executor(None, _sync, log)
-
-
-def _sync(log: AuditLog) -> None:
-    with contextlib.suppress(AuditUnavailable):  # the next entry reports it
-        log.sync()
+        asyncio.get_running_loop().run_in_executor(None, log.sync)
 
 
 def _size_of(value: Any) -> int:
