@@ -14,7 +14,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import IO, Any
 
 import click
@@ -70,22 +69,16 @@ class Team:
             raise click.ClickException(f"a member of {self._command[-1]} failed")
 
 
-@contextlib.contextmanager
-def _teams(members: int) -> Iterator[tuple[Team, Team]]:
-    with (
-        contextlib.closing(Team("benchmarks.groups_member", members)) as ours,
-        contextlib.closing(Team("benchmarks.gloo_member", members)) as gloo,
-    ):
-        yield ours, gloo
-
-
 @benchmark
 @click.option("--members", type=click.IntRange(2), default=4, show_default=True, help="How many processes.")
 @rounds(7)
 def main(members: int, rounds: int) -> None:
     before = os.getloadavg()
     found: list[dict[str, list[float]]] = []
-    with _teams(members) as (ours, gloo):
+    with (
+        contextlib.closing(Team("benchmarks.groups_member", members)) as ours,
+        contextlib.closing(Team("benchmarks.gloo_member", members)) as gloo,
+    ):
         for size in SIZES:
             times: dict[str, list[float]] = {"gloo": [], "default": [], "in_place": []}
             for _ in range(rounds + 1):
