@@ -13,7 +13,7 @@ import numpy as np
 
 from duetlink.data.codecs.element import UINT8
 from duetlink.errors import DuetError, OperationMismatch, UnsupportedValue
-from duetlink.groups.collectives.execution.elements import Array, halves, mean_of_halves
+from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.execution.engine import Engine
 from duetlink.groups.collectives.figures_agreement import Figures, FiguresAgreement
 from duetlink.groups.collectives.planning.choice import Explanation
@@ -162,6 +162,7 @@ class Collectives:
         options: ReduceOptions = PLAIN_SUM,
         *,
         memory: Array | None = None,
+        restore: bool = True,
         call: str = "",
     ) -> object:
         """Combine all members' values; every member has the result, in the same bits.
@@ -170,6 +171,7 @@ class Collectives:
             value: of the same form at all members: nesting, keys, shapes and kinds of items.
             options: as for `group.all_reduce`, not secure. `sums` has the report of a sum with a codec.
             memory: what a codec left out before, and then leaves out now; flat, for one kind of items.
+            restore: give a value that is summed in place its old content if the call fails.
             call: the line of the user's program, for errors.
         """
         assert not options.secure
@@ -188,11 +190,14 @@ class Collectives:
         direct = options.in_place and op != "mean" and tree.is_one_block
         flats: dict[str, Array] = {}
         for element in tree.elements:
-            operand = await operands.Operand.of(tree, element, op, self.size, in_place=direct)
+            operand = await operands.Operand.of(
+                tree, element, op, self.size, in_place=direct, fill=bool(codec)
+            )
             settings = CollectiveOptions(operand.what, "", call, options.algorithm, codec)
-            array, wide = operand.array, operand.wide
+            array, wide, given = operand.array, operand.wide, operand.given
             if coded is None:
-                await self.flat.all_reduce(array, wide, operand.op, settings, restore=direct)
+                restored = direct and restore
+                await self.flat.all_reduce(array, wide, operand.op, settings, given=given, restore=restored)
             else:
                 report = await registry.run(coded, self.flat, array, wide, operand.op, settings, memory)
                 self.sums.append(report)
@@ -264,22 +269,11 @@ class Collectives:
         await self.prepare()
         flats = {}
         for element in elements:
-            wide = operands.widened(element, op)
-            empty = np.empty(0, wide.storage)
-            blocks = [tree.flat(element) if element in tree.elements else empty for tree in trees]
-            halved = operands.in_halves(element, op)
-            if halved:
-                blocks = [halves(block, self.size) for block in blocks]
-            sizes = [len(block) for block in blocks]
-            given = np.concatenate([block.astype(wide.storage, copy=False) for block in blocks])
-            out = np.empty(sizes[self.rank], wide.storage)
-            what = "; ".join(operands.described(tree, element) for tree in trees) if len(trees) <= 9 else ""
-            what = f"{len(sizes)} values {what}".rstrip() + (", in halves" if halved else "")
-            settings = CollectiveOptions(what, "", call, algorithm, codec)
-            await self.flat.reduce_scatter(given, out, wide, sizes, "sum" if halved else op, settings)
-            if halved:
-                out = mean_of_halves(out, self.size)
-            flats[element.name] = out.astype(element.storage, copy=False)
+            blocks = operands.Blocks.of(trees, element, op)
+            out = np.empty(blocks.sizes[self.rank], blocks.wide.storage)
+            settings = CollectiveOptions(blocks.what, "", call, algorithm, codec)
+            await self.flat.reduce_scatter(blocks.given, out, blocks.wide, blocks.sizes, blocks.op, settings)
+            flats[element.name] = blocks.items(out)
         return mine.with_items({element.name: flats[element.name] for element in mine.elements})
 
     # -- copies --------------------------------------------------------------------------------------------

@@ -43,7 +43,9 @@ class TorchOperations:
             for tensor in tensors:
                 await self._all_reduce_sparse(tensor, name, call)
             return
-        await self._collectives.all_reduce(_plain(tensors), ReduceOptions(name, in_place=True), call=call)
+        options = ReduceOptions(name, in_place=True)
+        # c10d leaves the tensors of a failed operation undefined: a backup would cost a second copy
+        await self._collectives.all_reduce(_plain(tensors), options, restore=False, call=call)
 
     async def all_reduce_by(self, codec: str, tensor: Tensor, memory: Array | None, call: str) -> None:
         """Sum a tensor in place by a codec of `Collectives.all_reduce`.

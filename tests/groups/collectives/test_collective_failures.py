@@ -23,7 +23,7 @@ from duetlink.errors import (
     RemoteProtocolError,
 )
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.execution import engine
+from duetlink.groups.collectives.execution import engine, schedule_run
 from duetlink.groups.collectives.execution.frame import Abort, Cause, Kind, Numbered, Offer, Piece, parse
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.links.transport import Message
@@ -357,17 +357,16 @@ async def test_a_loss_while_the_backup_is_made_is_not_missed(
     make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = make_group(2)
-    await group.all(lambda m: m.agree())  # one that waits in memory is woken by nothing but the engine
     backing_up = asyncio.Event()
     real = off_loop
 
     async def slow(size_bytes: int, function: Callable[..., object], *rest: object, **more: int) -> object:
-        if getattr(function, "__name__", "") == "copy":  # of what is restored after a failure
+        if getattr(function, "__name__", "") == "keep":  # the items that are restored after a failure
             backing_up.set()
             await asyncio.sleep(0.01)
         return await real(size_bytes, function, *rest, **more)
 
-    monkeypatch.setattr(engine, "off_loop", slow)
+    monkeypatch.setattr(schedule_run, "off_loop", slow)
     given = np.ones(9)
     summing = asyncio.ensure_future(group.members[0].all_reduce(given, ReduceOptions(in_place=True)))
     await backing_up.wait()

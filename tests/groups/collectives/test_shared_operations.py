@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,26 @@ async def test_a_loss_in_the_middle_restores_what_was_given(
     found = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in found] == [PeerLost] * 3
     assert [(each.min(), each.max()) for each in given] == [(rank, rank) for rank in range(3)]
+
+
+async def test_a_sum_copies_neither_its_argument_nor_its_result(make_group: MakeGroup) -> None:
+    """By default it makes one array, the result; in place without a backup it makes none."""
+    group = await agreed(make_group, 2)
+    given = [np.full(2_000_000, rank + 1.0) for rank in range(2)]
+    scratch_bytes = 2 * 300_000  # blocks in which the members add
+    tracemalloc.start()
+    try:
+        found = await group.all(lambda m: m.all_reduce(given[m.rank]))
+        assert 2 * given[0].nbytes <= tracemalloc.get_traced_memory()[1] < 2 * given[0].nbytes + scratch_bytes
+        assert [each[0] for each in given] == [1.0, 2.0]
+        assert {float(each[at]) for each in found for at in (0, -1)} == {3.0}
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        await group.all(lambda m: m.all_reduce(given[m.rank], ReduceOptions(in_place=True), restore=False))
+        assert tracemalloc.get_traced_memory()[1] - before < scratch_bytes
+        assert {float(each[at]) for each in given for at in (0, -1)} == {3.0}
+    finally:
+        tracemalloc.stop()
 
 
 async def test_an_interrupt_is_told_to_those_who_wait_in_memory(make_group: MakeGroup) -> None:

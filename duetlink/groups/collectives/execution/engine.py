@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from duetlink.base.reraise import reraise
-from duetlink.base.runtime.off_loop import off_loop
 from duetlink.errors import (
     DuetError,
     LinkClosed,
@@ -163,8 +162,7 @@ class Engine:
             self._sent_only.remove(sequence)
 
     async def _run(self, work: Work) -> None:
-        backup = await off_loop(work.taken.nbytes, self._spare.copy, work.taken) if work.restore else None
-        self._check()  # the engine may have broken meanwhile, and nothing would wake the operation
+        backup = self._spare.backup(work.taken) if work.restore else None
         task = self._task = asyncio.current_task()
         assert task is not None
         cancelled_before = task.cancelling()
@@ -177,7 +175,10 @@ class Engine:
             root = work.operation.root
             if self._alone and root is not None and root != self.rank:
                 self._notices.send(root, self._called(work.operation))
-            await (ScheduleRun(self, work).run() if work.run_shared is None else work.run_shared(work))
+            if work.run_shared is not None:
+                await work.run_shared(work, backup)
+            else:
+                await ScheduleRun(self, work).run(backup)
             for rank, ahead in self._ahead.items():
                 if ahead.has_pieces(self.completed):
                     self._differ(rank, self.completed)
@@ -190,7 +191,7 @@ class Engine:
         except BaseException as error:
             self._task = None
             if backup is not None:
-                work.taken[...] = backup
+                backup.restore()
             if not isinstance(error, asyncio.CancelledError):
                 self.abandon(work.operation.text, error)
             elif self.broken is not None and self._woken and task.uncancel() <= cancelled_before:

@@ -16,6 +16,7 @@ from duetlink.errors import OperationMismatch, RemoteProtocolError, UnknownCodec
 from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.execution.frame import Piece
 from duetlink.groups.collectives.execution.names import Names
+from duetlink.groups.collectives.execution.spare_memory import Backup
 from duetlink.groups.collectives.execution.work import Work
 from duetlink.groups.collectives.schedules.schedule import BlockUse, Receive, ScheduleRound, SendBlock
 from duetlink.groups.links.transport import Message, Transport
@@ -47,9 +48,11 @@ class ScheduleRun:
         self._introduced: set[int] = set()  # the ranks that have been sent the call's text
         self._encodes = True  # until a piece has not become smaller
 
-    async def run(self) -> None:
-        """Send and receive everything that the schedule says."""
+    async def run(self, backup: Backup | None) -> None:
+        """Keep all items of `taken` in the backup, then send and receive what the schedule says."""
         work = self._work
+        if backup is not None:
+            await off_loop(work.taken.nbytes, backup.keep, len(work.taken))
         parts = max(work.given_layout.parts, work.taken_layout.parts)
         if parts == 1:
             await self._run_part(0)

@@ -9,7 +9,10 @@ from duetlink.groups.collectives.execution.elements import Array, Combine
 from duetlink.groups.collectives.execution.encoding import Encoding
 from duetlink.groups.collectives.execution.layout import Layout
 from duetlink.groups.collectives.execution.operation import Operation
+from duetlink.groups.collectives.execution.spare_memory import Backup
 from duetlink.groups.collectives.schedules.schedule import Schedule
+
+RunShared = Callable[["Work", Backup | None], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +26,7 @@ class Work:
     given_layout: Layout
     taken_layout: Layout
     combine: Combine | None = None
-    run_shared: Callable[[Work], Awaitable[None]] | None = (
-        None  # runs it in place of the schedule: through shared memory
-    )
+    # runs it in place of the schedule, through shared memory; keeps items in the backup before it writes them
+    run_shared: RunShared | None = None
     restore: bool = False  # restore the old content of `taken` if the operation fails
     encoding: Encoding | None = None  # of the pieces that are sent

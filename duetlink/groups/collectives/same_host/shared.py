@@ -18,7 +18,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.groups.collectives.execution.elements import Array, Combine
 from duetlink.groups.collectives.execution.engine import WAIT_S, Engine
 from duetlink.groups.collectives.execution.layout import Blocks
-from duetlink.groups.collectives.execution.work import Work
+from duetlink.groups.collectives.execution.spare_memory import Backup
+from duetlink.groups.collectives.execution.work import RunShared, Work
 from duetlink.groups.collectives.same_host.host_memory import DATA_BYTES, Memory
 
 Ready = Callable[[Memory], bool]
@@ -71,19 +72,19 @@ class SharedOperations:
         for memory in self._all:
             memory.close()
 
-    def runner(self, kind: str, root: int | None) -> Callable[[Work], Awaitable[None]]:
+    def runner(self, kind: str, root: int | None) -> RunShared:
         """Return the function that runs an operation of that kind."""
-        runs: dict[str, Callable[[Work], SharedRun]] = {
-            "all_reduce": lambda work: self._reduce(work, root),
-            "reduce": lambda work: self._reduce(work, root),
-            "broadcast": lambda work: self._broadcast(work, root or 0),
-            "all_gather": lambda work: self._gather(work, root),
-            "gather": lambda work: self._gather(work, root),
-            "scatter": lambda work: self._scatter(work, root or 0),
-            "reduce_scatter": self._reduce_scatter,
-            "barrier": lambda work: self._meet(work, []),
+        runs: dict[str, Callable[[Work, Backup | None], SharedRun]] = {
+            "all_reduce": lambda work, backup: self._reduce(work, root, backup),
+            "reduce": lambda work, backup: self._reduce(work, root, backup),
+            "broadcast": lambda work, backup: self._broadcast(work, root or 0, backup),
+            "all_gather": lambda work, _: self._gather(work, root),
+            "gather": lambda work, _: self._gather(work, root),
+            "scatter": lambda work, _: self._scatter(work, root or 0),
+            "reduce_scatter": lambda work, _: self._reduce_scatter(work),
+            "barrier": lambda work, _: self._meet(work, []),
         }
-        return lambda work: self._drive(work, runs[kind](work))
+        return lambda work, backup: self._drive(work, runs[kind](work, backup))
 
     # -- drivers -------------------------------------------------------------------------------------------
 
@@ -185,14 +186,16 @@ class SharedOperations:
         """Return the data of all members for the current chunk, by rank."""
         return [memory.data(self._chunk - 1)[at:] for memory in self._all]
 
-    def _reduce(self, work: Work, root: int | None) -> SharedRun:
+    def _reduce(self, work: Work, root: int | None, backup: Backup | None) -> SharedRun:
         assert work.combine is not None
         array = work.taken
         keeps = root in (None, self._engine.rank)
         items = DATA_BYTES // array.itemsize
         for start in range(0, max(len(array), 1), items):
             chunk = array[start : start + items]
-            yield from self._meet(work, [(0, chunk)])
+            if backup is not None:  # before it is copied again: then its items are in the cache
+                backup.keep(start + len(chunk))
+            yield from self._meet(work, [(0, work.given[start : start + items])])
             if chunk.nbytes > _SMALL_BYTES:
                 yield from self._reduce_shares(work.combine, chunk, keeps)
             elif keeps:
@@ -212,13 +215,15 @@ class SharedOperations:
             for data, first, last in zip(self._data_of_all(), cuts, cuts[1:], strict=False):
                 chunk[first:last] = data[first * step : last * step].view(chunk.dtype)
 
-    def _broadcast(self, work: Work, root: int) -> SharedRun:
+    def _broadcast(self, work: Work, root: int, backup: Backup | None) -> SharedRun:
         array = work.taken
         items = DATA_BYTES // array.itemsize
         here = self._engine.rank == root
         for start in range(0, max(len(array), 1), items):
             chunk = array[start : start + items]
             yield from self._meet(work, [(0, chunk)] if here else [])
+            if backup is not None:
+                backup.keep(start + len(chunk))
             if not here:
                 _read(self._data_of_all()[root], chunk)
             self._engine.done_bytes += chunk.nbytes

@@ -9,7 +9,7 @@ operation raises before anything is sent.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from duetlink.groups.collectives.execution.encoding import Encoding
 from duetlink.groups.collectives.execution.engine import Engine
 from duetlink.groups.collectives.execution.layout import Blocks, Layout, Whole
 from duetlink.groups.collectives.execution.operation import Operation
-from duetlink.groups.collectives.execution.work import Work
+from duetlink.groups.collectives.execution.work import RunShared, Work
 from duetlink.groups.collectives.planning.choice import SHARED, Candidate, Choice
 from duetlink.groups.collectives.planning.costs import Costs
 from duetlink.groups.collectives.same_host.shared import SharedOperations
@@ -93,9 +93,14 @@ class FlatOperations:
         options: CollectiveOptions = PLAIN,
         *,
         restore: bool = True,
+        given: Array | None = None,
     ) -> None:
-        """Combine all members' arrays; every member has the result, in the same bits."""
-        await self._whole(_Call("all_reduce", element, op, None, options, restore), array)
+        """Combine all members' arrays; every member has the result, in the same bits.
+
+        With `given`, this member's items are those of `given`, which stays as it is, and `array` is only
+        written.
+        """
+        await self._whole(_Call("all_reduce", element, op, None, options, restore), array, given)
         await _finish(array, element, op, self.engine.size)
 
     async def reduce(
@@ -267,12 +272,17 @@ class FlatOperations:
 
     # -- shared by all operations --------------------------------------------------------------------------
 
-    async def _whole(self, call: _Call, array: Array) -> None:
+    async def _whole(self, call: _Call, array: Array, given: Array | None = None) -> None:
         chosen = self.choice.best(call.kind, array.nbytes, call.root or 0, call.options.algorithm)
+        if given is None:
+            given = array
+        elif chosen.algorithm != SHARED:  # messages are added to what `array` holds
+            await off_loop(array.nbytes, np.copyto, array, given)
+            given = array
         blocks = self._schedule(call.kind, chosen, call.root).blocks
         layout = Whole.of(len(array), call.element.size_bytes, blocks)
         what = f"{call.element.name}[{len(array)}]"
-        await self._perform(call, chosen, what, array, array, layout, layout)
+        await self._perform(call, chosen, what, given, array, layout, layout)
 
     async def _by_member(
         self,
@@ -326,9 +336,7 @@ class FlatOperations:
         )
         await self.engine.perform(work)
 
-    def _run_shared(
-        self, kind: str, chosen: Candidate, root: int | None
-    ) -> Callable[[Work], Awaitable[None]] | None:
+    def _run_shared(self, kind: str, chosen: Candidate, root: int | None) -> RunShared | None:
         """Return the function that runs the operation through shared memory; None if messages were chosen."""
         shared = self._shared
         if shared is None or chosen.algorithm != SHARED:

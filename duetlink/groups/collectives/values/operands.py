@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex
 
+import numpy as np
+
 from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import BY_NAME, Element
 from duetlink.errors import SettingError, UnsupportedValue
 from duetlink.groups.collectives.execution.elements import Array, combination, halves, mean_of_halves
 from duetlink.groups.collectives.execution.encoding import Encoding
 from duetlink.groups.collectives.values.trees import Tree, from_bytes, take_apart
+
+_DESCRIBED_VALUES = 9  # a reduce-scatter among more members names only their number
 
 
 def checked_rank(rank: SupportsIndex, size: int, *, but: int | None = None) -> int:
@@ -92,16 +96,31 @@ class Operand:
     what: str  # a description in words
     array: Array
     halved_for: int = 0  # the number of members, for a mean in halves; otherwise 0
+    given: Array | None = None  # the value's own memory, to be read in place of `array`, which is not filled
 
     @classmethod
-    async def of(cls, tree: Tree, element: Element, op: str, size: int, *, in_place: bool = False) -> Operand:
+    async def of(
+        cls,
+        tree: Tree,
+        element: Element,
+        op: str,
+        size: int,
+        *,
+        in_place: bool = False,
+        fill: bool = True,
+    ) -> Operand:
         """Prepare a value's items for that operation among `size` members, in new memory.
 
-        With `in_place`, in the value's own memory, which has to be one block.
+        Args:
+            in_place: in the value's own memory, which has to be one block.
+            fill: new memory has the items also where the operation can read the value's own.
         """
         wide, what, halved = widened(element, op), described(tree, element), in_halves(element, op)
         if in_place:
             return cls(element, wide, op, what, tree.flat(element))
+        if not fill and tree.is_one_block and wide is element and not halved:
+            given = tree.flat(element)
+            return cls(element, wide, op, what, np.empty_like(given), given=given)
 
         def make() -> Array:
             array = tree.flat(element, copy=True).astype(wide.storage, copy=False)
@@ -115,6 +134,38 @@ class Operand:
     def items(self) -> Array:
         """Return `array` as it is now, converted to the value's own element."""
         array = mean_of_halves(self.array, self.halved_for) if self.halved_for else self.array
+        return array.astype(self.element.storage, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The items of one element of several values, one value for each member, as one array."""
+
+    element: Element  # of the values' items
+    wide: Element  # of the array's items
+    op: str  # the operation on the array
+    what: str  # a description in words
+    given: Array
+    sizes: list[int]  # the number of items of each value
+    halved_for: int  # the number of members, for a mean in halves; otherwise 0
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree], element: Element, op: str) -> Blocks:
+        wide, size = widened(element, op), len(trees)
+        empty = np.empty(0, wide.storage)
+        blocks = [tree.flat(element) if element in tree.elements else empty for tree in trees]
+        what = "; ".join(described(tree, element) for tree in trees) if size <= _DESCRIBED_VALUES else ""
+        what = f"{size} values {what}".rstrip()
+        halved_for = 0
+        if in_halves(element, op):
+            blocks = [halves(block, size) for block in blocks]
+            op, what, halved_for = "sum", f"{what}, in halves", size
+        given = np.concatenate([block.astype(wide.storage, copy=False) for block in blocks])
+        return cls(element, wide, op, what, given, [len(block) for block in blocks], halved_for)
+
+    def items(self, out: Array) -> Array:
+        """Return one member's part of the result, converted to the values' own element."""
+        array = mean_of_halves(out, self.halved_for) if self.halved_for else out
         return array.astype(self.element.storage, copy=False)
 
 
