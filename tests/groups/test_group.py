@@ -135,6 +135,14 @@ def test_a_state_that_is_equal_moves_no_arrays_and_one_that_is_not_moves_what_di
     assert [each.tolist() for each in half] == [[[0.0, 0.0], [0.0, 0.0]]] * 3
 
 
+def test_a_member_that_forbids_the_local_path_shares_no_memory(make_group: MakeGroup) -> None:
+    settings = dataclasses.replace(QUICK, only=("tcp", "channel"))
+    groups = make_group(2, settings=settings)
+    sums = together(groups, lambda group: group.all_reduce(np.full(3, 1.0 + (group.rank or 0))))
+    assert [found.tolist() for found in sums] == [[3.0] * 3] * 2
+    assert groups[0].explain("all_reduce", 24).chosen.algorithm != "shared"
+
+
 def test_a_wrong_code_burns_the_seats_that_are_left(make_group: MakeGroup) -> None:
     with duetlink.group(size=3, name="ann", settings=QUICK) as launched:
         joined = duetlink.group(launched.code, name="ben", settings=QUICK)

@@ -269,6 +269,16 @@ def a_smaller_group(group: Any) -> None:
         dist.all_reduce(tensor, group=pair)
         assert tensor.item() == 4.0
         assert dist.get_group_rank(pair, 2) == 1
+        assert pair.collectives.explain("all_reduce", 1).chosen.algorithm == "shared"
+
+
+@check
+def ranks_of_one_host_sum_in_shared_memory(group: Any) -> None:
+    tensor = torch.full((3_000_000,), 1.0 + dist.get_rank())
+    before = group.collectives.engine.sent_bytes
+    dist.all_reduce(tensor, group=group)
+    assert (tensor.min().item(), tensor.max().item()) == (6.0, 6.0)
+    assert group.collectives.engine.sent_bytes == before
 
 
 @check
@@ -542,6 +552,7 @@ def a_group_is_reconfigured(group: Any) -> None:
     every = handles()
     assert here.reconfigure(Reconfigure(1, every[::-1])).wait()
     assert (here.rank(), here.size(), summed()) == (2 - rank, 3, 6.0)
+    assert here.collectives.explain("all_reduce", 1).chosen.algorithm == "shared"
     if rank != 1:  # a middle rank stays away
         here.reconfigure(Reconfigure(2, [every[0], every[2]])).wait()
         assert (here.rank(), here.size(), summed()) == (rank // 2, 2, 3.0)

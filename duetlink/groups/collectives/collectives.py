@@ -93,6 +93,7 @@ class Collectives:
         names: Sequence[str] = (),
         limit_bytes: int = DEFAULT_LIMIT_BYTES,
         figures: Figures | None = None,
+        may_share: bool = True,
         sums: deque[SumReport] | None = None,
         alone: bool = False,
     ) -> None:
@@ -102,6 +103,7 @@ class Collectives:
             names: the members' names by rank, for errors.
             limit_bytes: larger values are not received.
             figures: measures the links, at all members or at none: `agree` at calls 1, 2, 4, 8 and so on.
+            may_share: use shared memory if all members are on one host, and say True here.
             sums: collects the reports of sums with a codec; by default a new deque of the last 64.
             alone: there is no membership; see `Engine`.
         """
@@ -114,7 +116,7 @@ class Collectives:
         self.point_to_point = PointToPoint(self.engine, limit_bytes)
         self.send, self.recv = self.point_to_point.send, self.point_to_point.recv
         self._forms = Forms(self.flat, self.size, limit_bytes)
-        self._agreement = FiguresAgreement(self.flat, self._forms, figures)
+        self._agreement = FiguresAgreement(self.flat, self._forms, figures, may_share=may_share)
         self._turn = asyncio.Lock()  # fair: the order of the calls
         self.completed = 0  # calls that succeeded here; after a failure members may differ by one
 

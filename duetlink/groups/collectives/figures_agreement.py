@@ -20,22 +20,25 @@ Figures = Callable[[], Awaitable[Mapping[int, LinkFigures]]]
 class FiguresAgreement:
     """The exchange of figures in one epoch. Belongs to the loop thread."""
 
-    def __init__(self, flat: FlatOperations, forms: Forms, figures: Figures | None) -> None:
+    def __init__(
+        self, flat: FlatOperations, forms: Forms, figures: Figures | None, *, may_share: bool
+    ) -> None:
         self._flat = flat
         self._forms = forms
         self._figures = figures
+        self._may_share = may_share
 
     async def in_time(self, completed: int) -> None:
         """Exchange figures, if the members do that at all and share no memory; `completed` counts
         the calls.
         """
         if self._figures is not None and not self._flat.is_shared:
-            await self.agree(await self._figures(), may_share=completed == 0)
+            await self.agree(await self._figures(), is_first=completed == 0)
 
-    async def agree(self, figures: Mapping[int, LinkFigures] | None, *, may_share: bool = True) -> None:
+    async def agree(self, figures: Mapping[int, LinkFigures] | None, *, is_first: bool = True) -> None:
         """Exchange figures by rank, and choose algorithms by the figures of all from then on.
 
-        With `may_share`, if all members are on one host, use shared memory instead.
+        If `is_first`, and all members are on one host and may share memory, use that instead.
 
         Raises:
             OperationMismatch: the members sent figures for groups of different sizes.
@@ -46,15 +49,17 @@ class FiguresAgreement:
         if any(len(row) != engine.size for row in links):
             raise OperationMismatch("the members sent figures of links for groups of different sizes")
         from_each = tuple(zip(*links, strict=True))
-        shared = await share_memory(engine, self._forms) if may_share and engine.size > 1 else None
+        shared = None
+        if is_first and engine.size > 1:
+            shared = await share_memory(engine, self._forms, may_share=self._may_share)
         self._flat.agree(Costs(from_each), shared)
 
 
-async def share_memory(engine: Engine, forms: Forms) -> SharedOperations | None:
-    """Map memory that all members share; None unless all of them can map it."""
+async def share_memory(engine: Engine, forms: Forms, *, may_share: bool) -> SharedOperations | None:
+    """Map memory that all members share; None unless all of them may, and can map it."""
     own: OwnMemory | None = None
     with contextlib.suppress(OSError):
-        own = OwnMemory() if host_memory.supported() else None
+        own = OwnMemory() if may_share and host_memory.supported() else None
     others: list[Memory | None] | None = None
     shared = None
     try:

@@ -38,7 +38,8 @@ class OpenEpoch:
         async def figures() -> dict[int, LinkFigures]:
             return await measured(found)
 
-        self.collectives = Collectives(self.mesh, names=names, figures=figures)
+        may_share = all(link.allows_local for link in found.values())
+        self.collectives = Collectives(self.mesh, names=names, figures=figures, may_share=may_share)
 
     @property
     def ended(self) -> int:

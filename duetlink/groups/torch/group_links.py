@@ -10,7 +10,7 @@ from duetlink.errors import PeerLost
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.torch.group_store import GroupStore
 from duetlink.groups.torch.links import deliver
-from duetlink.net.streams.streams import Streams
+from duetlink.net.link.link import Link
 
 
 class GroupLinks:
@@ -23,8 +23,8 @@ class GroupLinks:
     def sums(self) -> deque[SumReport] | None:
         return self._store.sums
 
-    async def to(self, rank: int) -> Streams:
-        return self._store.link(rank).streams
+    async def to(self, rank: int) -> Link:
+        return self._store.link(rank)
 
     async def close(self) -> None:
         links = []

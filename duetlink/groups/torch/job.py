@@ -12,6 +12,8 @@ from duetlink.base.runtime.at_exit import ExitPlan, open_here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import DuetError, GroupError, PeerLost, SettingError
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.planning.costs import LinkFigures
+from duetlink.groups.lifecycle.figures import measured
 from duetlink.groups.links.mesh import Mesh
 from duetlink.groups.torch.group_links import GroupLinks
 from duetlink.groups.torch.group_store import GroupStore
@@ -72,26 +74,34 @@ class TorchJob:
             return PeerLost(f"{names[at]} is gone: {error}", rank=at, name=names[at])
 
         mesh: Mesh | None = None
+        collectives: Collectives | None = None
         try:
             async with asyncio.timeout(timeout_s):
-                others = [other for other in ranks if other != self.rank]
-                found = dict(
-                    zip(others, await asyncio.gather(*(self._links.to(o) for o in others)), strict=True)
-                )
-                streams = [found.get(rank) for rank in ranks]
+                others = [at for at in range(len(ranks)) if at != me]
+                made = await asyncio.gather(*(self._links.to(ranks[at]) for at in others))
+                links = dict(zip(others, made, strict=True))
+                streams = [links[at].streams if at != me else None for at in range(len(ranks))]
                 purpose = f"torch/{self.generation}/{name}"
                 # the engine itself reports a violation to all, and ends the group's operations
                 mesh = Mesh(0, me, streams, lambda rank, error: None, purpose=purpose, why=gone, patient=True)
                 await mesh.wait_open()
+
+                async def figures() -> dict[int, LinkFigures]:
+                    return await measured(links)
+
+                may_share = all(link.allows_local for link in made)
+                collectives = Collectives(
+                    mesh, names=names, figures=figures, may_share=may_share, sums=self._links.sums, alone=True
+                )
+                await collectives.agree(await figures())
         except TimeoutError:
-            await _closed(mesh)
+            await _closed(mesh, collectives)
             raise GroupError(
                 f"Timed out: not all of ranks {list(ranks)} came to group {name!r} within {timeout_s:g} s"
             ) from None
         except BaseException:
-            await _closed(mesh)
+            await _closed(mesh, collectives)
             raise
-        collectives = Collectives(mesh, names=names, sums=self._links.sums, alone=True)
         self._entered[name] = mesh, collectives
         return collectives
 
@@ -142,7 +152,9 @@ async def _leave(mesh: Mesh, collectives: Collectives, *, at_once: bool) -> None
     await mesh.close()
 
 
-async def _closed(mesh: Mesh | None) -> None:
+async def _closed(mesh: Mesh | None, collectives: Collectives | None) -> None:
+    if collectives is not None:
+        await collectives.close()
     if mesh is not None:
         await mesh.close()
 

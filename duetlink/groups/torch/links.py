@@ -10,7 +10,6 @@ from typing import Protocol
 from duetlink.errors import DuetError
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.net.link.link import Link
-from duetlink.net.streams.streams import Streams
 
 # The last bytes have nearly always arrived after this time; a peer that is gone is not waited for any longer.
 _DELIVERY_S = 5.0
@@ -23,8 +22,8 @@ class Links(Protocol):
     def sums(self) -> deque[SumReport] | None:
         """The list for reports on sums with a codec: that of the group the job runs in, or None."""
 
-    async def to(self, rank: int) -> Streams:
-        """Return the streams of the link to that rank; the first call for a rank makes the link.
+    async def to(self, rank: int) -> Link:
+        """Return the link to that rank; the first call for a rank makes it.
 
         Raises:
             PeerLost: the rank is gone.

@@ -18,7 +18,6 @@ from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.ice_servers import choose_ice_servers
-from duetlink.net.streams.streams import Streams
 from duetlink.settings import Settings
 
 _LOOK_S = 0.02  # poll interval; a waiting call of the store would block its other users
@@ -41,10 +40,10 @@ class StoreLinks:
         self._links: dict[int, asyncio.Task[Link]] = {}
         self._storing = asyncio.Lock()  # one call at a time: a store may not be thread-safe
 
-    async def to(self, rank: int) -> Streams:
+    async def to(self, rank: int) -> Link:
         if rank not in self._links:
             self._links[rank] = asyncio.ensure_future(self._connect(rank))
-        return (await asyncio.shield(self._links[rank])).streams
+        return await asyncio.shield(self._links[rank])
 
     async def close(self) -> None:
         await asyncio.gather(*(self._part_from(making) for making in self._links.values()))

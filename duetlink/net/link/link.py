@@ -221,6 +221,11 @@ class Link:
             self.imports.pulls.peer_ended(end)
 
     @property
+    def allows_local(self) -> bool:
+        """True if this side's settings let arrays go through memory of one host."""
+        return "local" in self._settings.allowed_paths
+
+    @property
     def datagrams(self) -> Datagrams:
         """The link's datagrams: single packets, which may be lost."""
         return self._reconnector.datagrams

@@ -20,6 +20,7 @@ from duetlink.groups.collectives.same_host import host_memory, shared
 from duetlink.groups.collectives.same_host.host_memory import Memory, OwnMemory, open_others
 from duetlink.groups.links.transport import Message
 from duetlink.testing.faults import set_constants
+from duetlink.testing.transports import MemoryNetwork
 from tests.groups.collectives.conftest import Group, MakeGroup
 
 DATA_BYTES = 64 * 1024  # so that some KB go in several chunks
@@ -195,6 +196,18 @@ async def test_unless_all_can_map_all_none_does(
     chosen = {member.explain("all_reduce", 1).chosen.algorithm for member in group.members}
     assert chosen == {"butterfly"}
     assert await group.all(lambda m: m.all_reduce(1)) == [3] * 3
+
+
+async def test_one_member_that_must_not_share_keeps_all_from_it() -> None:
+    network = MemoryNetwork(2)
+    members = [
+        Collectives(transport, may_share=rank == 0) for rank, transport in enumerate(network.transports)
+    ]
+    await asyncio.gather(*(member.agree() for member in members))
+    assert [member.explain("all_reduce", 1).chosen.algorithm for member in members] == ["butterfly"] * 2
+    assert await asyncio.gather(*(member.all_reduce(1) for member in members)) == [2, 2]
+    for member in members:
+        await member.close()
 
 
 def test_only_memory_of_that_name_that_is_sealed_and_labelled_is_mapped() -> None:
