@@ -142,7 +142,7 @@ def walk_of(group: Group, others: list[Group], call: Callable[[Group], object]) 
     return walk
 
 
-async def on_different_hosts(*arguments: object) -> None:
+async def on_different_hosts(*arguments: object, **options: object) -> None:
     return None
 
 

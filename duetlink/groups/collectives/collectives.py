@@ -271,7 +271,7 @@ class Collectives:
         await self.prepare()
         flats = {}
         for element in elements:
-            blocks = operands.Blocks.of(trees, element, op)
+            blocks = operands.MemberBlocks.of(trees, element, op)
             out = np.empty(blocks.sizes[self.rank], blocks.wide.storage)
             settings = CollectiveOptions(blocks.what, "", call, algorithm, codec)
             await self.flat.reduce_scatter(blocks.given, out, blocks.wide, blocks.sizes, blocks.op, settings)

@@ -138,7 +138,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class MemberBlocks:
     """The items of one element of several values, one value for each member, as one array."""
 
     element: Element  # of the values' items
@@ -150,7 +150,7 @@ class Blocks:
     halved_for: int  # the number of members, for a mean in halves; otherwise 0
 
     @classmethod
-    def of(cls, trees: Sequence[Tree], element: Element, op: str) -> Blocks:
+    def of(cls, trees: Sequence[Tree], element: Element, op: str) -> MemberBlocks:
         wide, size = widened(element, op), len(trees)
         empty = np.empty(0, wide.storage)
         blocks = [tree.flat(element) if element in tree.elements else empty for tree in trees]
