@@ -87,6 +87,7 @@ class MemoryLink:
     """One end. It is its own `rpc`, `streams`, `path_selector` and `traffic`, as a group uses them."""
 
     other: MemoryLink
+    allows_local = True
 
     def __init__(self, network: Network, here: str, there: str) -> None:
         self.here, self.there = here, there

@@ -11,11 +11,13 @@ import asyncio
 import concurrent.futures
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from duetlink import tracebacks
+from duetlink.base.runtime.lent_loop import LentLoop, later_interrupts
 from duetlink.base.runtime.own_threads import LoopExecutor
 from duetlink.base.runtime.turns import turns
 from duetlink.errors import LinkClosed, LocalProtocolError
@@ -34,7 +36,7 @@ class LoopThread:
 
     def __init__(self, name: str = "duetlink") -> None:
         self._process = os.getpid()
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop = new_loop()
         # several duets share the pool, so its size must not depend on the number of processors
         self._loop.set_default_executor(LoopExecutor(_WORKERS, "asyncio"))
         started = threading.Event()
@@ -50,33 +52,48 @@ class LoopThread:
     def stopped(self) -> bool:
         return self._loop.is_closed()
 
-    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    def submit(
+        self, coroutine: Coroutine[Any, Any, T], *, here: bool = False
+    ) -> concurrent.futures.Future[T]:
         """Start `coroutine` on the loop; the future may be waited for, cancelled, or awaited elsewhere.
+
+        With `here`, this thread runs its first step if the loop is idle.
 
         Raises:
             LinkClosed: the loop has been stopped, or belongs to the process that this one was forked from.
         """
         self.check_process(coroutine)
         try:
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            begun = self._loop.begin(coroutine) if here and isinstance(self._loop, LentLoop) else None
+            if begun is None:
+                return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            return _future_of(begun, self._loop)
         except RuntimeError:
             coroutine.close()
             raise LinkClosed("this duet or group is closed; launch or join a new one") from None
 
-    def run(self, coroutine: Coroutine[Any, Any, T], *, on_wait: Callable[[], None] | None = None) -> T:
+    def run(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        *,
+        on_wait: Callable[[], None] | None = None,
+        here: bool = False,
+    ) -> T:
         """Run `coroutine` on the loop and return its result, from any thread but the loop's own.
 
         An interrupt cancels the coroutine; it is raised again when the coroutine's clean-up has run, or after
-        2 s. `on_wait` is called about ten times a second meanwhile.
+        2 s. `on_wait` is called about ten times a second meanwhile. `here` is that of `submit`.
         """
-        if threading.current_thread() is self._thread:
+        is_lent_here = isinstance(self._loop, LentLoop) and self._loop.is_lent_here
+        if is_lent_here or threading.current_thread() is self._thread:
             coroutine.close()
             raise LocalProtocolError("this method blocks and was called on duetlink's own loop thread")
         call = _Call(coroutine)
         future: concurrent.futures.Future[T] | None = None
         try:
             # an interrupt may arrive during this call, when the coroutine has begun already
-            future = self.submit(call.run())
+            with later_interrupts() if here else contextlib.nullcontext():
+                future = self.submit(call.run(), here=here)
             while True:
                 try:
                     return future.result(_TICK_S)
@@ -139,6 +156,8 @@ class LoopThread:
 
     def _serve(self, started: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
+        if isinstance(self._loop, LentLoop):
+            self._loop.lock.acquire()
         self._loop.call_soon(started.set)
         try:
             with turns.quick():
@@ -175,13 +194,15 @@ class LoopShare(LoopThread):
     def stopped(self) -> bool:
         return self._stopped
 
-    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    def submit(
+        self, coroutine: Coroutine[Any, Any, T], *, here: bool = False
+    ) -> concurrent.futures.Future[T]:
         self.check_process(coroutine)
         with self._lock:
             if self._stopped:
                 coroutine.close()
                 raise LinkClosed("this duet or group is closed; launch or join a new one")
-            future = super().submit(coroutine)
+            future = super().submit(coroutine, here=here)
             self._running.add(future)
         future.add_done_callback(self._running.discard)
         return future
@@ -199,6 +220,29 @@ class LoopShare(LoopThread):
         if threading.current_thread() is not self._thread:
             self._settle()
         self._on_stop()
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.new_event_loop() if sys.platform == "win32" else LentLoop()
+
+
+def _future_of(begun: asyncio.Task[T], loop: asyncio.AbstractEventLoop) -> concurrent.futures.Future[T]:
+    """Return a future of a task that has run its first step; any thread may wait for it."""
+    if not begun.done():
+
+        async def rest() -> T:
+            return await begun
+
+        return asyncio.run_coroutine_threadsafe(rest(), loop)
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
+    if begun.cancelled():
+        future.cancel()
+        future.set_running_or_notify_cancel()
+    elif (error := begun.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(begun.result())
+    return future
 
 
 class _Call:

@@ -190,11 +190,11 @@ class BlockingOperations(KnownAttributes):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run an operation on the loop thread; draw its progress here if it takes longer than a second."""
+        """Run an operation on the loop; draw its progress here if it takes longer than a second."""
         call = Call(here())
 
         def draw() -> None:
             bar.show(watching.operation_of(call, self._life.collectives))
 
         with ProgressBar(lambda: [member.name for member in watching.everybody(self._life)]) as bar:
-            return self._thread.run(operation(call, *args, **kwargs), on_wait=draw)
+            return self._thread.run(operation(call, *args, **kwargs), on_wait=draw, here=True)

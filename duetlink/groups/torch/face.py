@@ -6,6 +6,7 @@ Their methods have the same names and arguments. duetlink's class for each combi
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import weakref
 from collections.abc import Coroutine, Sequence
@@ -15,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from duetlink.base.runtime.lent_loop import later_interrupts
 from duetlink.errors import DuetError, GroupError
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.execution.deadline import within
@@ -301,7 +303,11 @@ class Face:
                 self.last_error = error
                 raise
 
-        return PendingWork(self._job.thread.submit(limited()), list(outputs), call)
+        # the caller of a synchronous operation waits for it anyway, so its thread runs the first step
+        is_awaited = not getattr(opts, "asyncOp", True)
+        with later_interrupts() if is_awaited else contextlib.nullcontext():
+            done = self._job.thread.submit(limited(), here=is_awaited)
+        return PendingWork(done, list(outputs), call)
 
 
 # The process groups of this process that are in use.

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from duetlink.base.runtime.lent_loop import is_lent_here
 from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.groups.collectives.execution.elements import Array, Combine
 from duetlink.groups.collectives.execution.engine import WAIT_S, Engine
@@ -102,13 +103,14 @@ class SharedOperations:
         """Wait until the memory of all others meets the condition."""
         late = self._late(ready, self._others)
         began_s = time.monotonic()
+        spin_s = _TURNS_S if is_lent_here() else _SPIN_S  # a change to the loop's thread costs more
         awaited: list[int] = []
         announced = False
         try:
             while late:
                 os.sched_yield()
                 waited_s = time.monotonic() - began_s
-                if waited_s > _SPIN_S:
+                if waited_s > spin_s:
                     awaited = self._note_waiting(awaited, late)
                     await asyncio.sleep(0 if waited_s < _TURNS_S else _PAUSE_S)
                 late = self._late(ready, late)

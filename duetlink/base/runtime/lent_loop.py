@@ -1,0 +1,113 @@
+"""An event loop that lends itself to other threads while its own thread waits for events.
+
+A change of threads and back takes 50 to 100 µs, more than a whole small operation. So a thread that calls a
+short operation and waits for it begins it by itself, if the loop has nothing else to do. If the operation
+does not end in its first step, the loop's own thread goes on with it.
+
+The loop's thread holds a lock whenever it runs callbacks, and releases it while it waits in the selector.
+Only the thread that holds the lock touches the loop and what belongs to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import selectors
+import signal
+import threading
+from collections import deque
+from collections.abc import Coroutine, Iterator
+from types import FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class _LendingSelector(selectors.DefaultSelector):
+    """Releases the loop's lock while it waits."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        super().__init__()
+        self._lock = lock
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._lock.release()
+        try:
+            return super().select(timeout)
+        finally:
+            self._lock.acquire()
+
+
+class LentLoop(asyncio.SelectorEventLoop):
+    """A loop on which other threads can begin tasks. `run_forever` is called with `lock` held."""
+
+    # asyncio's own: what is to run at once, and the heap of timers
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._borrower: int | None = None
+        super().__init__(_LendingSelector(self.lock))
+
+    @property
+    def is_lent_here(self) -> bool:
+        """True on a thread that runs the first step of a task in `begin`."""
+        return self._borrower == threading.get_ident()
+
+    def begin(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
+        """Make a task, and run it on this thread up to where it first waits; None if the loop is busy.
+
+        It runs after everything that other threads have passed to the loop before.
+        """
+        if self.is_closed() or not self.lock.acquire(blocking=False):
+            return None
+        own_loop = asyncio._get_running_loop()  # that of a notebook's kernel, say
+        first_timer = self._scheduled[0] if self._scheduled else None
+        try:
+            if self._ready:
+                return None
+            self._borrower = threading.get_ident()
+            asyncio._set_running_loop(self)
+            task = self.create_task(coroutine)
+            self._ready.pop()._run()
+        finally:
+            asyncio._set_running_loop(own_loop)
+            self._borrower = None
+            has_more = bool(self._ready) or (bool(self._scheduled) and self._scheduled[0] is not first_timer)
+            self.lock.release()
+        if has_more:
+            self.call_soon_threadsafe(_nothing)  # the selector does not know of it yet
+        return task
+
+
+def is_lent_here() -> bool:
+    """Return True in the first step of a task that another thread than the loop's has begun."""
+    loop = asyncio.get_running_loop()
+    return isinstance(loop, LentLoop) and loop.is_lent_here
+
+
+@contextlib.contextmanager
+def later_interrupts() -> Iterator[None]:
+    """Deliver an interrupt (Ctrl-C) that comes in this block at its end.
+
+    Code of the loop does not expect `KeyboardInterrupt`, which only the main thread gets.
+    """
+    handler = None
+    if threading.current_thread() is threading.main_thread():
+        handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):  # there is no handler in Python
+        yield
+        return
+    frames: list[FrameType | None] = []
+    signal.signal(signal.SIGINT, lambda _, frame: frames.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if frames:
+            handler(signal.SIGINT, frames[-1])
+
+
+def _nothing() -> None:
+    """Wake the loop."""
