@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 FIRST = "0" * 64  # `previous` of the first line
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def parse(line: bytes) -> dict[str, Any]:
@@ -38,4 +39,4 @@ def hash_of(fields: Mapping[str, Any]) -> str:
 
 def canonical(fields: Mapping[str, Any]) -> bytes:
     """Return JSON with sorted keys, without spaces, in ASCII: equal fields give equal bytes."""
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return _encoder.encode(fields).encode("ascii")

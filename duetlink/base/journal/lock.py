@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import os
 import sys
 import tempfile
 import time
@@ -23,7 +24,9 @@ from duetlink.base.journal import files
 if sys.platform != "win32":
     import fcntl
 
-# A writer that synchronises to the disk holds the lock for some milliseconds, any other for a tenth of one.
+# A writer that synchronises to the disk holds the lock for some milliseconds, any other for less than a tenth
+# of one: that is shorter than the shortest sleep.
+_SPIN_S = 0.0003
 _POLL_INTERVAL_S = 0.0001
 
 
@@ -67,11 +70,15 @@ class JournalLock:
             return True
 
         def _flock(self, fd: int, timeout_s: float) -> None:
-            deadline_s = time.monotonic() + timeout_s
+            began_s = time.monotonic()
             while True:
                 try:
                     return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except (BlockingIOError, PermissionError):  # some file systems report a held lock as EACCES
-                    if time.monotonic() > deadline_s:
+                    waited_s = time.monotonic() - began_s
+                    if waited_s > timeout_s:
                         raise filelock.Timeout(str(self.path)) from None
-                time.sleep(_POLL_INTERVAL_S)
+                if waited_s < _SPIN_S:
+                    os.sched_yield()
+                else:
+                    time.sleep(_POLL_INTERVAL_S)
