@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from benchmarks.command import Benchmarks
 
-TABLES = ("control", "busy", "seed_table", "large", "zero_copy", "tunnel", "codecs", "dedup")
+TABLES = (
+    "start",
+    "busy",
+    "seed_table",
+    "large",
+    "zero_copy",
+    "tunnel",
+    "part_control",
+    "part_codecs",
+    "part_dedup",
+)
 BY_NAME_ALONE = (
-    *("cuts", "delivery", "engine", "gradients", "groups", "iteration", "learning", "local_steps"),
-    *("secure_sums", "sums", "panel", "page", "policies", "prep", "remote", "reuse"),
+    *("cuts", "delivery", "gradients", "groups", "learning", "local_steps", "panel", "policies", "prep"),
+    *("remote", "reuse", "part_audit", "part_engine", "part_iteration", "part_page", "part_secure_sums"),
+    "part_sums",
 )
 
 main = Benchmarks("benchmarks", TABLES, BY_NAME_ALONE)

@@ -9,9 +9,9 @@ import time
 import click
 
 from benchmarks.command import benchmark
-from benchmarks.harness import report
+from benchmarks.harness import GIB, report
 from benchmarks.owner import Owner
-from duetlink.settings import GIB, Settings
+from duetlink import Settings
 
 
 @benchmark

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import click
 
-from benchmarks.codecs import measure
+from benchmarks.baselines.every_codec import measure
 from benchmarks.command import benchmark
 from benchmarks.harness import report
 from benchmarks.kinds import KINDS
@@ -64,7 +64,6 @@ approve_all(duet)
 out = duet.code
 """
 _SCIENTIST = """
-from duetlink.data import values
 def join(code):
     global duet
     duet = duetlink.join(code, settings=SETTINGS)

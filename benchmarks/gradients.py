@@ -31,11 +31,11 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
-from benchmarks import deep_reduce
+from benchmarks.baselines import deep_reduce
 from benchmarks.command import benchmark
 from benchmarks.harness import report
-from duetlink.data.codecs import decode
-from duetlink.data.codecs.gradients import Dgc, GradientCompressor, PowerSgd, Quantised, RandomK, TopK
+from duetlink.codecs import decode
+from duetlink.codecs.gradients import Dgc, GradientCompressor, PowerSgd, Quantised, RandomK, TopK
 
 WORKERS = 4
 SEEDS = 5

@@ -8,7 +8,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rich.table import Table
 from benchmarks.command import command_line
 
 RESULTS = Path(__file__).parent / "results"
+MIB, GIB = 1 << 20, 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Sample:
         return f"{min(self.times_s) * 1000:.4g} to {max(self.times_s) * 1000:.4g}"
 
 
-def interleave(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, Sample]:
+def interleave(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, Sample]:
     """Run each way once per round, in turn (A B C A B C …); a way returns the seconds it took."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):

@@ -5,23 +5,19 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
-import multiprocessing
+import os
 import statistics
 import sys
-import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import flight
 
+from benchmarks.baselines.bare_flight import BareFlight
 from benchmarks.command import benchmark, rounds
-from benchmarks.harness import Sample, interleave, report, timed
+from benchmarks.harness import GIB, Sample, interleave, report, timed
 from benchmarks.owner import Owner, peak_bytes
-from duetlink.net.flight.certificate import HOST_NAME, create_identity
-from duetlink.net.paths.shared_memory import SharedMemory
-from duetlink.settings import GIB, Settings
+from duetlink import Settings
 
 BATCH_MIB = (1, 2, 4)
 SHAPE = (GIB // 8,)
@@ -34,19 +30,17 @@ def main(rounds: int) -> None:
     tcp.share("big", "float64", SHAPE, 1)
     pointer = tcp.scientist.store["big"]
 
-    def ours(level: bool = True) -> float:
-        if level:
-            _level_memory()
-        return timed(lambda: pointer.get(timeout_s=600))
+    def ours() -> object:
+        return pointer.get(timeout_s=600)
 
-    bare = {f"bare Flight, {mib} MiB batches": _Bare(mib) for mib in BATCH_MIB}
+    bare = {f"bare Flight, {mib} MiB batches": BareFlight(SHAPE[0], mib) for mib in BATCH_MIB}
     kept = "in memory kept from the run before"
     ways: dict[str, Callable[[], float]] = {
-        "duetlink tcp": ours,
-        f"duetlink tcp, {kept}": functools.partial(ours, level=False),
-        **{name: one.get for name, one in bare.items()},
+        "duetlink tcp": functools.partial(_levelled, ours),
+        f"duetlink tcp, {kept}": functools.partial(timed, ours),
+        **{name: functools.partial(_levelled, one.get) for name, one in bare.items()},
         f"bare Flight, 4 MiB batches, {kept}": functools.partial(
-            bare["bare Flight, 4 MiB batches"].get, level=False
+            timed, bare["bare Flight, 4 MiB batches"].get
         ),
     }
     for way in ways.values():
@@ -138,6 +132,11 @@ def _local(local: Owner, rounds: int) -> None:
     )
 
 
+def _levelled(work: Callable[[], object]) -> float:
+    _level_memory()
+    return timed(work)
+
+
 def _level_memory() -> None:
     """Give every run the same start: all freed memory back at the system, and enough of it warm.
 
@@ -152,65 +151,8 @@ def _level_memory() -> None:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
     ones = np.ones(SHAPE[0] * 5 // 4)
     if sys.platform == "linux":  # shared memory takes small pages, which are kept apart from large ones
-        memory = SharedMemory(bytes(16), ones.nbytes)
-        memory.write(ones.data.cast("B"), 0)
-        memory.close()
-
-
-class _Bare:
-    """A pyarrow.flight server in another process and its client: mutual TLS, DoGet, nothing of duetlink."""
-
-    def __init__(self, batch_mib: int) -> None:
-        server, client = create_identity(), create_identity()
-        context = multiprocessing.get_context("spawn")
-        self._pipe, there = context.Pipe()
-        self._process = context.Process(
-            target=_serve_bare, args=(there, server, client.certificate_pem, batch_mib), daemon=True
-        )
-        self._process.start()
-        self._client = flight.FlightClient(
-            f"grpc+tls://127.0.0.1:{self._pipe.recv()}",
-            tls_root_certs=server.certificate_pem,
-            cert_chain=client.certificate_pem,
-            private_key=client.private_key_pem,
-            override_hostname=HOST_NAME,
-        )
-
-    def get(self, level: bool = True) -> float:
-        if level:
-            _level_memory()
-        start_s = time.perf_counter()
-        table = self._client.do_get(flight.Ticket(b"")).read_all()
-        taken_s = time.perf_counter() - start_s
-        assert table.nbytes == GIB
-        return taken_s
-
-    def close(self) -> None:
-        self._client.close()
-        self._pipe.send(None)
-        self._process.join(20)
-
-
-def _serve_bare(pipe: Connection, identity: object, peer_pem: bytes, batch_mib: int) -> None:
-    values = np.random.default_rng(1).random(SHAPE)
-    rows = batch_mib * 2**20 // 8
-    table = pa.table(
-        {"values": pa.chunked_array([values[i : i + rows] for i in range(0, len(values), rows)])}
-    )
-
-    class Server(flight.FlightServerBase):  # type: ignore[misc]
-        def do_get(self, context: object, ticket: object) -> flight.RecordBatchStream:
-            return flight.RecordBatchStream(table)
-
-    server = Server(
-        "grpc+tls://127.0.0.1:0",
-        tls_certificates=[(identity.certificate_pem, identity.private_key_pem)],  # type: ignore[attr-defined]
-        verify_client=True,
-        root_certificates=peer_pem,
-    )
-    pipe.send(server.port)
-    pipe.recv()
-    server.shutdown()
+        with os.fdopen(os.memfd_create("level"), "wb", buffering=0) as memory:
+            memory.write(ones.data)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,9 @@ import torch
 from torch import Tensor, nn
 
 import duetlink
-from duetlink.groups.api.group import Group
-from duetlink.groups.collectives.same_host import host_memory
+from benchmarks.baselines.without_shared_memory import send_all_bytes
+from duetlink import Settings
 from duetlink.learning import LocalSteps
-from duetlink.settings import Settings
 from tests.learning.gossip_lab import FASHION, Task
 
 MEMBERS = 4
@@ -46,7 +45,7 @@ def sent_bytes() -> int:
     return int(fields[8])
 
 
-def make_groups() -> list[Group]:
+def make_groups() -> list[Any]:
     settings = Settings(only=("tcp",))
     first = duetlink.group(size=MEMBERS, name="member 0", settings=settings)
     rest = [
@@ -57,7 +56,7 @@ def make_groups() -> list[Group]:
     return [first, *rest]
 
 
-def of_all(groups: Sequence[Group], call: Callable[[Group], Any]) -> list[Any]:
+def of_all(groups: Sequence[Any], call: Callable[[Any], Any]) -> list[Any]:
     with ThreadPoolExecutor(len(groups)) as pool:
         return list(pool.map(call, groups))
 
@@ -92,13 +91,13 @@ class Rows:
             yield
 
 
-def learn(groups: list[Group], rows: Rows, way: dict[str, Any] | None, steps: int, seed: int) -> Any:
+def learn(groups: list[Any], rows: Rows, way: dict[str, Any] | None, steps: int, seed: int) -> Any:
     """Accuracy of the model that all have in the end, bytes on the wire, and seconds."""
     models = [rows.make(seed) for _ in groups]
     parts = rows.task.parts(MEMBERS, None)
     before, began_s = sent_bytes(), time.perf_counter()
 
-    def member(group: Group) -> None:
+    def member(group: Any) -> None:
         rank = group.rank or 0
         training = rows.train(models[rank], parts[rank], MEMBERS * seed + rank, steps)
         if way is not None:
@@ -119,12 +118,12 @@ def learn(groups: list[Group], rows: Rows, way: dict[str, Any] | None, steps: in
     return {"accuracy": reached[0], "sent_bytes": sent_bytes() - before, "took_s": took_s}
 
 
-def paused(groups: list[Group], pause_s: float, grace_s: float) -> float:
+def paused(groups: list[Any], pause_s: float, grace_s: float) -> float:
     """How long the others take for their rounds, where the last member pauses once. A step is a wait."""
     never = threading.Event()
     done_s: list[float] = []
 
-    def member(group: Group) -> None:
+    def member(group: Any) -> None:
         rank = group.rank or 0
         model = nn.Linear(100, 10)
         with LocalSteps(model, group, every=EVERY, quorum=MEMBERS - 1, grace_s=grace_s) as local:
@@ -144,7 +143,7 @@ def paused(groups: list[Group], pause_s: float, grace_s: float) -> float:
 
 def main() -> None:
     steps, pause_s, grace_s, rounds, seeds = (float(text) for text in sys.argv[1:6])
-    host_memory.supported = lambda: False
+    send_all_bytes()
     torch.set_num_threads(1)
     rows = Rows()
     groups = make_groups()

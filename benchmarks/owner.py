@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 import duetlink
-from benchmarks.private_buffers import copy_what_is_sent
-from duetlink.base.wire import fragments
-from duetlink.duet.duet import Duet
-from duetlink.settings import Settings
+from benchmarks.baselines.data_channel import only_data_channel
+from benchmarks.baselines.private_buffers import copy_what_is_sent
+from duetlink import Duet, Settings
 from tests.lab.interpreter import approve_all
 
 
@@ -77,15 +76,6 @@ class Owner:
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-
-def only_data_channel(settings: Settings) -> Settings:
-    """Values ride inside control messages, as in the Duet of 2021: lift the limits of both ends for that."""
-    import dataclasses
-
-    fragments.MAX_MESSAGE_BYTES = 1 << 31
-    fragments.Reassembler.__init__.__defaults__ = (1 << 31,)
-    return dataclasses.replace(settings, inline_limit_bytes=1 << 30)
 
 
 def array(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:

@@ -13,11 +13,7 @@ from pathlib import Path
 import duetlink
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import interleave, report
-from duetlink import Policy
-from duetlink.base.audit.entry import Entry
-from duetlink.base.audit.log import AuditLog
-from duetlink.duet.duet import Duet
-from duetlink.settings import Settings
+from duetlink import Duet, Policy, Settings
 
 ASKED = 100  # times per round
 OTHERS = 100  # policies that do not match
@@ -37,8 +33,6 @@ def main(rounds: int) -> None:
             "get, granted before by a person": _getting(logged, "by person"),
             "get, answered by a policy": _getting(logged, "by policy"),
             f"get, answered by a policy behind {OTHERS} others": _getting(logged, "behind others"),
-            "an entry appended and on the disk": lambda: _append(Path(directory), sync=True),
-            "an entry appended": lambda: _append(Path(directory), sync=False),
         }
         samples = interleave(ways, rounds)
     rows = [
@@ -94,12 +88,6 @@ def _median(work: Callable[[], object]) -> float:
         work()
         times_s.append(time.perf_counter() - start_s)
     return statistics.median(times_s)
-
-
-def _append(directory: Path, *, sync: bool) -> float:
-    log = AuditLog(directory / "alone.jsonl")
-    entry = Entry(kind="release", name="x", peer="Sven", revision=1, size_bytes=100, fingerprint="0" * 32)
-    return _median(lambda: log.append([entry], sync=sync))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from torch import nn
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import interleave, report, timed
 from benchmarks.owner import Owner
-from duetlink.settings import Settings
+from duetlink import Settings
 
 OPERATIONS = 1000
 ITEMS = 1000
@@ -91,7 +91,7 @@ def _operations(owner: Owner, rounds: int) -> None:
     )
     rows.append(["the third without the fourth", f"{less * 1000:.2f}", f"{less / local_s:.2f}"])
     report(
-        "remote operations",
+        "remote_operations",
         f"{OPERATIONS:,} element-wise operations on {ITEMS:,} float64",
         ["what", "ms, median (least to most)", "times the first"],
         rows,
@@ -161,7 +161,7 @@ def _training(owner: Owner, rounds: int) -> None:
         for name, sample in samples.items()
     ]
     report(
-        "remote training",
+        "remote_training",
         f"A step of SGD, {steps} at a time, an MLP of {len(LAYERS) - 1} layers, {BATCH} images of "
         f"{SIDE}x{SIDE}; parameters differ by at most {apart:.1e}",
         ["what", "ms a step", "speed, of local"],
@@ -182,7 +182,7 @@ def _store(owner: Owner, rounds: int = 7) -> None:
     }
     samples = interleave(ways, rounds)
     report(
-        "remote store",
+        "remote_store",
         f"A store of {len(duet.store):,} assets, listed",
         ["what", "ms, median (least to most)"],
         [[name, f"{sample.median_s * 1000:.1f} ({sample.spread})"] for name, sample in samples.items()],

@@ -19,9 +19,7 @@ import torch
 import duetlink
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import interleave, ratio, report, timed
-from duetlink import Policy
-from duetlink.duet.duet import Duet
-from duetlink.settings import Settings
+from duetlink import Duet, Policy, Settings
 
 ROWS, COLUMNS = 2_500_000, 10
 ASKS = [(f"c{number}", name) for number, name in enumerate(5 * ("mean", "std"))]

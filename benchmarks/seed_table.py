@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import interleave, ratio, report
 from benchmarks.owner import Owner, array
-from duetlink.settings import Settings
+from duetlink import Settings
 
 DTYPES = ("float16", "float32", "float64")
 SIZES = (100, 200, 500, 1000, 3000)

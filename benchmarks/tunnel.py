@@ -37,7 +37,7 @@ BDP_BYTES = int(RATE_MBIT * 1e6 / 8 * 2 * DELAY_MS / 1000)
 _LINE = f"{RATE_MBIT:g} Mbit/s, {2 * DELAY_MS:g} ms"
 
 _BIG_BYTES = 2 << 30  # more than any line moves in a way's time
-_WITHOUT_OFFLOAD = str(Path(__file__).with_name("without_offload"))
+_WITHOUT_OFFLOAD = str(Path(__file__).parent / "baselines" / "without_offload")
 
 _OWNER = f"""
 import dataclasses

@@ -3,7 +3,7 @@
 Two processes on one machine, loopback. `tcp` is Flight with mutual TLS and is compared with grpcio with
 mutual TLS; `local` is shared memory, which encrypts nothing, and is compared with grpcio without TLS. gRPC
 sends protobuf `bytes`, in one message or in a stream. Beside them stand both paths with buffers of the
-transport's own: one more copy on each side (benchmarks/private_buffers.py).
+transport's own: one more copy on each side (benchmarks/baselines/private_buffers.py).
 
 A way of ours is one `pointer.get()` of an array that nobody has asked for before: the request, the owner's
 yes, the transfer, and the fingerprint verified where bytes have moved. What the request and the yes take is
@@ -30,12 +30,12 @@ import click
 import numpy as np
 import psutil
 
-from benchmarks import private_buffers
+from benchmarks.baselines import private_buffers
+from benchmarks.baselines.grpc_array import GrpcArray
 from benchmarks.command import benchmark, rounds
-from benchmarks.grpc_array import GrpcArray
-from benchmarks.harness import Sample, interleave, ratio, report
+from benchmarks.harness import MIB, Sample, interleave, ratio, report
 from benchmarks.owner import Owner, array
-from duetlink.settings import MIB, Settings
+from duetlink import Settings
 
 SIZES_MIB = (1, 4, 16, 64, 256)
 _SEED = 5

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import deep_reduce
-from benchmarks.deep_reduce.bloom import BloomFilter
-from benchmarks.deep_reduce.curves import DoubleExponentialValues, PolynomialValues
-from benchmarks.deep_reduce.huffman import Huffman
-from benchmarks.deep_reduce.run_length import RunLength
+from benchmarks.baselines import deep_reduce
+from benchmarks.baselines.deep_reduce.bloom import BloomFilter
+from benchmarks.baselines.deep_reduce.curves import DoubleExponentialValues, PolynomialValues
+from benchmarks.baselines.deep_reduce.huffman import Huffman
+from benchmarks.baselines.deep_reduce.run_length import RunLength
 from duetlink.data.codecs import decode
 from duetlink.data.codecs.gradients import TopK, indices, values
 from duetlink.data.codecs.gradients.indices.base import IndexCodec, Positions

@@ -8,7 +8,7 @@ import sys
 
 def test_an_array_of_72_mb_fits_into_a_control_message_where_nothing_else_is_used() -> None:
     program = """
-from benchmarks.owner import only_data_channel
+from benchmarks.baselines.data_channel import only_data_channel
 from duetlink.base.wire.fragments import Reassembler, split
 from duetlink.settings import Settings
 

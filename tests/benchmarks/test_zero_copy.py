@@ -9,9 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.grpc_array import PIECE_BYTES, GrpcArray
+from benchmarks.baselines.grpc_array import PIECE_BYTES, GrpcArray
+from benchmarks.baselines.private_buffers import copying_what_arrives
 from benchmarks.owner import array
-from benchmarks.private_buffers import copying_what_arrives
 from duetlink.net.flight.body import ReceiveBuffer
 
 
@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from benchmarks.private_buffers import copy_what_is_sent
+from benchmarks.baselines.private_buffers import copy_what_is_sent
 from duetlink.net.flight import server
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.flight.sending import Order

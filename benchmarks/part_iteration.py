@@ -22,7 +22,7 @@ import click
 
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, ratio, report
-from benchmarks.sums import LINKS, places, told
+from benchmarks.part_sums import LINKS, places, told
 
 
 @benchmark
@@ -53,13 +53,13 @@ def main(members: int, link: tuple[str, ...], density: float, width: int, batch:
     data: dict[str, Any] = {}
     for name in link or ("1 Gbit/s", "100 Mbit/s"):
         with places(members, LINKS[name]) as started:
-            data[name] = told("benchmarks.iteration_member", started, arguments)
+            data[name] = told("benchmarks.part_iteration_member", started, arguments)
         rows += _rows(name, data[name]["ways"])
     parameters = next(iter(data.values()))["parameters"]
     what = f"{parameters:,} parameters, batch {batch}, {members} processes, {density:.0%} sent"
     load = f"load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}"
     report(
-        "iteration",
+        "part_iteration",
         f"an iteration: {what}, {load}",
         ["link", "way", "ms", "of dense ring", "of gloo", "ms of the sum", "bytes sent", "union", "loss"],
         rows,

@@ -48,7 +48,7 @@ def _speed(rounds: int) -> None:
             }
         )
     headers = ["", "MB", "fastcdc MB/s", "cut MB/s", "name chunks MB/s", "cut vs fastcdc"]
-    report("dedup_speed", "Chunking, one thread: medians, ratios (least to most)", headers, rows, data)
+    report("part_dedup_speed", "Chunking, one thread: medians, ratios (least to most)", headers, rows, data)
 
 
 def _time(body: bytes, rounds: int) -> tuple[dict[str, int], dict[str, Sample], float]:
@@ -114,7 +114,7 @@ def _saved() -> None:
             }
         )
     headers = ["sent again", "MB", "manifest", "saved", "manifest MB/s", "find MB/s"]
-    report("dedup", "What need not be sent again", headers, rows, data)
+    report("part_dedup", "What need not be sent again", headers, rows, data)
 
 
 def _cases() -> dict[str, tuple[Held, Held]]:

@@ -53,7 +53,7 @@ def main() -> None:
             page.evaluate("clearInterval(ticking)")
     rows = [[name, _percent(taken)] for name, taken in shares.items()]
     report(
-        "page",
+        "part_page",
         "The panel in a page",
         ["what", "of one core, all of the browser: median (range)"],
         rows,

@@ -1,4 +1,4 @@
-"""One process of `engine.py`: RANK SIZE PORT ROUNDS SIZES. Rank 0 prints seconds, by size and by way."""
+"""One process of `part_engine.py`: RANK SIZE PORT ROUNDS SIZES. Rank 0 prints seconds, by size and by way."""
 
 from __future__ import annotations
 

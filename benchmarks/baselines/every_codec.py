@@ -1,9 +1,7 @@
-"""How small and how fast: every lossless codec, and what the tuner makes of them, on arrays of each kind.
+"""An object by every lossless codec, each fixed, and by the tuner: how small and how fast.
 
-Everything goes the way of a transfer: blocks of a body, encoded on a pool, as in net/flight/sending.py.
-The times are those until the last block is encoded, of `auto` with all its trials. One thread encodes, but
-for the `auto` that has all processors, as a transfer has, and chooses how many it uses; lzma -6 is the
-standard library's, which has one.
+Everything goes the way of a transfer: blocks of a body, encoded on a pool, as in net/flight/sending.py. One
+thread encodes, but for the `auto` that has all processors, and chooses how many it uses.
 """
 
 from __future__ import annotations
@@ -14,11 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from benchmarks.command import benchmark
-from benchmarks.harness import report
-from benchmarks.kinds import KINDS, make
+from benchmarks.kinds import make
+from duetlink.codecs import codecs
 from duetlink.data import values
-from duetlink.data.codecs import codecs
 from duetlink.data.codecs.base import BYTES, TENSOR
 from duetlink.data.tuning import CodecController, Compression, RateCap, Tuner
 from duetlink.net.flight.body import Outgoing, ReceiveBuffer
@@ -26,43 +22,10 @@ from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.sending import Order, Sending
 from duetlink.net.paths.flight_path import FlightPath
 
-SIZE_BYTES = 64 << 20
 ROUNDS = 3
-_AUTO = "auto, bytes"
-_AUTO_ALL = f"{_AUTO}, {os.cpu_count()} threads"
-_LZMA = "lzma"
-
-
-@benchmark
-def main() -> None:
-    found = {kind: measure(kind, 0 if kind.endswith("frame") else SIZE_BYTES) for kind in KINDS}
-    for kind in KINDS:
-        if kind.endswith("frame"):
-            found[f"{kind}, {SIZE_BYTES >> 20} MiB like it"] = measure(kind, SIZE_BYTES)
-    ways = list(next(iter(found.values())))
-    rows = [
-        [kind, *(f"{ratio:.3g}  {rate / 1e6:.0f}" for ratio, rate, _ in figures.values())]
-        for kind, figures in found.items()
-    ]
-    report("codecs", "Times smaller, and MB/s encoded by one thread", ["kind", *ways], rows, found)
-    headers = ["kind", "auto: times smaller", "lzma -6", "auto / lzma: size", "speed"]
-    headers += ["by one thread", "decoded MB/s"]
-    rows = []
-    for kind, figures in found.items():
-        (ratio, rate, decoded), (lzma_ratio, lzma_rate, _) = figures[_AUTO_ALL], figures[_LZMA]
-        rows.append(
-            [
-                kind,
-                f"{ratio:.3f}",
-                f"{lzma_ratio:.3f}",
-                f"{lzma_ratio / ratio:.3f}",
-                f"{rate / lzma_rate:.0f}x",
-                f"{figures[_AUTO][1] / lzma_rate:.0f}x",
-                f"{decoded / 1e6:.0f}",
-            ]
-        )
-    report("codecs_auto", 'objective "bytes" against lzma -6', headers, rows, found)
-
+AUTO = "auto, bytes"
+AUTO_ALL = f"{AUTO}, {os.cpu_count()} threads"
+LZMA = "lzma"
 
 Figures = dict[str, tuple[float, float, float]]
 
@@ -73,17 +36,17 @@ def measure(kind: str, size_bytes: int, count: int = ROUNDS) -> Figures:
     """
     encoded = values.encode(make(kind, size_bytes))
     body = Outgoing(encoded.segments, encoded.size_bytes, encoded.parts)
-    settings = dict.fromkeys((_AUTO, _AUTO_ALL), Compression(objective="bytes"))
+    settings = dict.fromkeys((AUTO, AUTO_ALL), Compression(objective="bytes"))
     for codec in codecs():
         if codec.lossless and codec.kind in (BYTES, TENSOR) and codec.name != "raw":
             by_role = {TENSOR: codec.name, BYTES: codec.name if codec.kind == BYTES else "zstd"}
-            levels: dict[str, int | None] = dict.fromkeys((TENSOR, BYTES), 6) if codec.name == _LZMA else {}
+            levels: dict[str, int | None] = dict.fromkeys((TENSOR, BYTES), 6) if codec.name == LZMA else {}
             settings[codec.name] = Compression(mode="manual", codec=by_role, level=levels)
     taken: dict[str, list[tuple[float, float, float]]] = {way: [] for way in settings}
     for number in range(count):
         for way, compression in settings.items():
-            if number == 0 or way != _LZMA:  # a minute each
-                threads = os.cpu_count() or 1 if way == _AUTO_ALL else 1
+            if number == 0 or way != LZMA:  # a minute each
+                threads = os.cpu_count() or 1 if way == AUTO_ALL else 1
                 taken[way].append(_encode(body, compression, threads))
     return {
         way: tuple(float(np.median([figures[index] for figures in rounds])) for index in range(3))  # type: ignore[misc]
@@ -109,7 +72,3 @@ def _encode(body: Outgoing, compression: Compression, threads: int) -> tuple[flo
         raise SystemExit("what was decoded is not what was encoded")
     sent_bytes = sum(len(batch.data) for batch in batches)
     return body.size_bytes / sent_bytes, body.size_bytes / encode_s, body.size_bytes / decode_s
-
-
-if __name__ == "__main__":
-    main()

@@ -43,13 +43,13 @@ def main(members: int, items: int, link: tuple[str, ...], case: tuple[str, ...],
     for name in link or LINKS:
         with places(members, LINKS[name]) as started:
             arguments = [str(rounds), str(items), json.dumps(case or CASES)]
-            found = told("benchmarks.sums_member", started, arguments)
+            found = told("benchmarks.part_sums_member", started, arguments)
         data[name] = found
         for each in case or CASES:
             rows += _rows(name, each, found[each])
     load = f"load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}"
     report(
-        "sums",
+        "part_sums",
         f"sums of float32[{items:,}], {members} processes, {load}",
         ["link", "case", "way", "ms", "of dense ring", "bytes sent", "of dense ring", "items of other bits"],
         rows,

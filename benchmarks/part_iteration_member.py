@@ -1,4 +1,4 @@
-"""One process of `iteration.py`: RANK SIZE ADDRESS FIRST PORT ROUNDS DENSITY WIDTH BATCH.
+"""One process of `part_iteration.py`: RANK SIZE ADDRESS FIRST PORT ROUNDS DENSITY WIDTH BATCH.
 
 Rank 0 prints what it saw.
 """
@@ -17,7 +17,7 @@ import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
 
-from benchmarks.sums_member import learn_rate, meet, part
+from benchmarks.part_sums_member import learn_rate, meet, part
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.reduce_options import ReduceOptions

@@ -23,7 +23,7 @@ from benchmarks.members import measured
 @rounds(5)
 def main(members: int, size_bytes: int, rounds: int) -> None:
     before = os.getloadavg()
-    found = measured("benchmarks.secure_member", members, rounds, size_bytes)
+    found = measured("benchmarks.part_secure_sums_member", members, rounds, size_bytes)
     rows = []
     for name, pair in found.items():
         plain, secure = (Sample(tuple(pair[way])) for way in ("plain", "secure"))
@@ -33,7 +33,7 @@ def main(members: int, size_bytes: int, rounds: int) -> None:
         rows.append([*row, f"{secure.median_s / plain.median_s:.2f}"])
     load = f"load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}"
     report(
-        "secure_sums",
+        "part_secure_sums",
         f"{size_bytes:,} bytes, {members} processes, {load}",
         ["links", "plain ms", "spread", "secure ms", "spread", "times the plain one"],
         rows,

@@ -1,19 +1,17 @@
-"""The control channel against bare aiortc, pairing, and import."""
+"""The link below a duet's control messages: a ping and its answer against bare aiortc.
+
+Both ends of each are on one loop thread.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import io
 import statistics
-import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 
 from aiortc import RTCConfiguration, RTCPeerConnection
 
-import duetlink
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import interleave, report
 from duetlink.base.runtime.loop import LoopThread
@@ -40,49 +38,13 @@ def main(rounds: int) -> None:
     ]
     bare.close()
     links.close()
-
-    pairing = [_pair() for _ in range(rounds)]
-    rows.append(["launch + join to connected", f"{statistics.median(pairing) * 1000:.0f}", ""])
-    cold = [_pair_cold() for _ in range(3)]
-    rows.append(["the same in a fresh interpreter", f"{statistics.median(cold) * 1000:.0f}", ""])
-    imports = [_import() for _ in range(rounds)]
-    rows.append(["import duetlink", f"{statistics.median(imports) * 1000:.0f}", ""])
     report(
-        "control",
-        "Control channel (both ends on one thread) and start (both sides in one process)",
+        "part_control",
+        "Control channel, both ends on one thread",
         ["what", "ms, median (least to most)", "of bare aiortc"],
         rows,
-        {
-            **{name: sample.times_s for name, sample in samples.items()},
-            "pairing": pairing,
-            "pairing, fresh interpreter": cold,
-            "import": imports,
-        },
+        {name: sample.times_s for name, sample in samples.items()},
     )
-
-
-def _pair() -> float:
-    with contextlib.redirect_stdout(io.StringIO()):
-        start_s = time.perf_counter()
-        with duetlink.launch() as owner, duetlink.join(str(owner.code)):
-            owner.wait_connected(30)
-            return time.perf_counter() - start_s
-
-
-def _pair_cold() -> float:
-    program = (
-        "import time; start = time.perf_counter(); import duetlink\n"
-        "owner = duetlink.launch(); scientist = duetlink.join(owner.code); owner.wait_connected(30)\n"
-        "print(time.perf_counter() - start); scientist.close(); owner.close()"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
-
-
-def _import() -> float:
-    program = "import time; start = time.perf_counter(); import duetlink; print(time.perf_counter() - start)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return float(done.stdout)
 
 
 class _OnOneThread(ABC):

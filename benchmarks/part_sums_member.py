@@ -1,4 +1,4 @@
-"""One process of `sums.py`: RANK SIZE ADDRESS FIRST PORT ROUNDS ITEMS CASES. Rank 0 prints what it saw.
+"""One process of `part_sums.py`: RANK SIZE ADDRESS FIRST PORT ROUNDS ITEMS CASES. Rank 0 prints what it saw.
 
 FIRST is the address of rank 0, CASES a list in JSON.
 """
@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.baselines import lhc
-from benchmarks.engine_member import SocketTransport
+from benchmarks.part_engine_member import SocketTransport
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.planning.costs import Costs, LinkFigures

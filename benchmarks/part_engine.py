@@ -25,7 +25,7 @@ SIZES = (1024, 64 * 1024, 1024**2, 16 * 1024**2, 64 * 1024**2)
 @rounds(7)
 def main(members: int, rounds: int) -> None:
     before = os.getloadavg()
-    found = measured("benchmarks.engine_member", members, rounds, json.dumps(SIZES))
+    found = measured("benchmarks.part_engine_member", members, rounds, json.dumps(SIZES))
     rows = []
     for size, ways in zip(SIZES, found, strict=True):
         samples = {name: Sample(tuple(times)) for name, times in ways.items()}
@@ -35,7 +35,7 @@ def main(members: int, rounds: int) -> None:
             row += [f"{sample.median_s * 1000:.3f}", ratio(gloo, sample)]
         rows.append(row)
     report(
-        "engine",
+        "part_engine",
         f"the engine, {members} processes, load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}",
         ["bytes", "gloo ms", "shared memory ms", "of gloo", "plain TCP ms", "of gloo"],
         rows,

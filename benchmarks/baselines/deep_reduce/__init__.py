@@ -3,11 +3,11 @@
 Their numbers are those that they had in the package, and no other codec gets them.
 """
 
-from benchmarks.deep_reduce.bloom import BloomP0, BloomP1, BloomP2
-from benchmarks.deep_reduce.curves import DoubleExponentialValues, PolynomialValues
-from benchmarks.deep_reduce.elias_fano import EliasFano
-from benchmarks.deep_reduce.huffman import Huffman
-from benchmarks.deep_reduce.run_length import RunLength
+from benchmarks.baselines.deep_reduce.bloom import BloomP0, BloomP1, BloomP2
+from benchmarks.baselines.deep_reduce.curves import DoubleExponentialValues, PolynomialValues
+from benchmarks.baselines.deep_reduce.elias_fano import EliasFano
+from benchmarks.baselines.deep_reduce.huffman import Huffman
+from benchmarks.baselines.deep_reduce.run_length import RunLength
 from duetlink.data.codecs.gradients import indices, values
 
 

@@ -1,4 +1,4 @@
-"""One process of `secure_sums.py`: RANK SIZE PORT ROUNDS SIZE_BYTES. Rank 0 prints seconds, by links."""
+"""One process of `part_secure_sums.py`: RANK SIZE PORT ROUNDS SIZE_BYTES. Rank 0 prints seconds, by links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch.distributed as dist
 
-from benchmarks.engine_member import SocketTransport
+from benchmarks.part_engine_member import SocketTransport
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.reduce_options import ReduceOptions
