@@ -65,4 +65,4 @@ weekly: setup js  ## SUITE=fuzz, soak (MINUTES=60), groups, gossip, engines, tor
 	$(BIN)/python -m tests.weekly $(SUITE) --minutes $(MINUTES)
 
 clean:  ## remove what setup and runs made
-	rm -rf .venv .engines js/node_modules widgets/duetlink_widgets/static duetlink-demo benchmarks/results fuzz-failures .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .engines js/node_modules widgets/duetlink_widgets/static duetlink-demo fuzz-failures .pytest_cache .mypy_cache .ruff_cache .hypothesis

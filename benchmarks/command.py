@@ -49,15 +49,15 @@ def rounds(default: int) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def command_line() -> str:
-    """What to type to run the current benchmark again with the same parameters; empty outside of one."""
+    """What to type to run the current command again; of its options those that are not the defaults."""
     ctx = click.get_current_context(silent=True)
-    if ctx is None or not isinstance(ctx.command, Benchmark):
+    if ctx is None:
         return ""
-    module = sys.modules[ctx.command.callback.__module__]
-    name = module.__spec__.name.rpartition(".")[2] if module.__spec__ else ctx.info_name or ""
-    words = ["python", "-m", "benchmarks", name]
+    words = ctx.command_path.split()
     for option in ctx.command.params:
         value = ctx.params.get(option.name or "")
+        if value == option.get_default(ctx):
+            continue
         for one in value if isinstance(value, tuple) else [value]:
             if one is not None:
                 words += [option.opts[0], str(one)]

@@ -221,8 +221,7 @@ def change() -> None:
                 data[f"{kind}, {before} to {after}"] = rates
                 rows.append(
                     [
-                        kind,
-                        f"{before} to {after}",
+                        f"{kind}, {before} to {after} Mbit/s",
                         f"{rates[AUTO] / 1e6:.2f}",
                         f"{best} {rates[best] / 1e6:.2f}",
                         f"{rates[AUTO] / rates[best]:.2f}",
@@ -230,7 +229,7 @@ def change() -> None:
                 )
                 print(rows[-1], flush=True)
     title = f"{LOOK_S:g} s from {SETTLE_S:g} s after a change of the link on, MB/s of arrays"
-    report("delivery_change", title, ["kind", "Mbit/s", "auto", "best fixed", "auto / best"], rows, data)
+    report("delivery_change", title, ["kind, link", "auto", "best fixed", "auto / best"], rows, data)
 
 
 def _through(pair: Pair, kind: str, way: str, before_mbit: int, after_mbit: int) -> float:

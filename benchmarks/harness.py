@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import datetime
 import importlib.metadata
 import json
 import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from benchmarks.command import command_line
 
 RESULTS = Path(__file__).parent / "results"
 MIB, GIB = 1 << 20, 1 << 30
+PACKAGES = ("aiortc", "aioice", "numpy", "pyarrow", "protobuf", "cryptography", "xxhash", "grpcio", "torch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,30 @@ def timed(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start_s
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The table of one benchmark, as results/NAME.json keeps it; all cells are texts."""
+
+    name: str
+    command: str
+    date: str  # as 2026-11-27; of a table that was taken over from a document, as it says
+    machine: str
+    title: str
+    headers: list[str]
+    rows: list[list[str]]
+
+    @classmethod
+    def load(cls, name: str) -> Result:
+        record = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        return cls(*(record[field.name] for field in dataclasses.fields(cls)))
+
+    @property
+    def source(self) -> str:
+        return f"`{self.command}`, {self.date}, {self.machine}."
+
+
 def report(name: str, title: str, headers: list[str], rows: list[list[str]], data: object) -> None:
-    """Print a table and write benchmarks/results/NAME.json with the machine and the versions."""
+    """Print a table, and write benchmarks/results/NAME.json, from which documents are written."""
     table = Table(title=title, title_justify="left")
     for header in headers:
         table.add_column(header, justify="left" if header == headers[0] else "right", no_wrap=True)
@@ -68,20 +94,18 @@ def report(name: str, title: str, headers: list[str], rows: list[list[str]], dat
         table.add_row(*row)
     Console(width=170).print(table)
     RESULTS.mkdir(exist_ok=True)
-    packages = ("aiortc", "aioice", "numpy", "pyarrow", "protobuf", "cryptography", "xxhash", "grpcio")
-    record = {
-        "benchmark": name,
-        "command": command_line(),
-        "machine": {
-            "system": platform.platform(),
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-        },
-        "versions": {package: importlib.metadata.version(package) for package in packages},
-        "data": data,
-    }
-    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    machine = f"{os.cpu_count()} cores of {_processor()}"
+    result = Result(name, command_line(), today, machine, " ".join(title.split()), headers, rows)
+    system = {"system": platform.platform(), "python": platform.python_version()}
+    record = {**dataclasses.asdict(result), **system, "versions": dict(_versions()), "data": data}
+    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for package in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            yield package, importlib.metadata.version(package)
 
 
 def _processor() -> str:

@@ -54,7 +54,7 @@ def main() -> None:
     report(
         "panel",
         "The panel in two linked kernels",
-        ["what", "median (least to most)", ""],
+        ["what", "median (least to most)", "unit"],
         rows,
         {"watched": watched, "unwatched": unwatched, "without": without, "clicks": clicks},
     )

@@ -61,7 +61,7 @@ def main(members: int, link: tuple[str, ...], density: float, width: int, batch:
     report(
         "part_iteration",
         f"an iteration: {what}, {load}",
-        ["link", "way", "ms", "of dense ring", "of gloo", "ms of the sum", "bytes sent", "union", "loss"],
+        ["way", "ms", "of dense ring", "of gloo", "ms of the sum", "bytes sent", "union", "loss"],
         rows,
         {
             "members": members,
@@ -81,8 +81,7 @@ def _rows(link: str, ways: dict[str, dict[str, Any]]) -> list[list[str]]:
         sample = Sample(tuple(each["times_s"]))
         rows.append(
             [
-                link,
-                f"{name} ({each['way']})" if each["way"] else name,
+                f"{link}: {name} ({each['way']})" if each["way"] else f"{link}: {name}",
                 f"{sample.median_s * 1000:,.0f}",
                 ratio(ring, sample),
                 ratio(gloo, sample),

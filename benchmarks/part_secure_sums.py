@@ -35,7 +35,7 @@ def main(members: int, size_bytes: int, rounds: int) -> None:
     report(
         "part_secure_sums",
         f"{size_bytes:,} bytes, {members} processes, {load}",
-        ["links", "plain ms", "spread", "secure ms", "spread", "times the plain one"],
+        ["links", "plain ms", "plain, spread", "secure ms", "secure, spread", "times the plain one"],
         rows,
         {"size_bytes": size_bytes, "members": members, "load_before": before, "ways": found},
     )

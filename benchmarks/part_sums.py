@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -44,17 +44,44 @@ def main(members: int, items: int, link: tuple[str, ...], case: tuple[str, ...],
         with places(members, LINKS[name]) as started:
             arguments = [str(rounds), str(items), json.dumps(case or CASES)]
             found = told("benchmarks.part_sums_member", started, arguments)
-        data[name] = found
+        data[name] = {each: found[each] for each in case or CASES}
         for each in case or CASES:
             rows += _rows(name, each, found[each])
     load = f"load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}"
+    title = f"sums of float32[{items:,}], {members} processes, {load}"
+    _report_beside_ring("part_sums_speed", f"{title}: times as fast as the dense ring", data, _speed)
+    _report_beside_ring("part_sums_bytes", f"{title}: times fewer bytes than the dense ring", data, _fewer)
     report(
         "part_sums",
-        f"sums of float32[{items:,}], {members} processes, {load}",
+        title,
         ["link", "case", "way", "ms", "of dense ring", "bytes sent", "of dense ring", "items of other bits"],
         rows,
         {"items": items, "members": members, "load_before": before, "links": data},
     )
+
+
+def _report_beside_ring(
+    name: str, title: str, links: dict[str, Any], figure: Callable[[dict[str, Any], dict[str, Any]], str]
+) -> None:
+    """A row for each link and case, a column for each way, and in it a figure of that way and of the ring."""
+    cases = {(link, case): found for link, each in links.items() for case, found in each.items()}
+    ways = list(dict.fromkeys(way for found in cases.values() for way in found if way != "dense ring"))
+    rows = [
+        [
+            f"{link}, {case}",
+            *(figure(found["dense ring"], found[way]) if way in found else "" for way in ways),
+        ]
+        for (link, case), found in cases.items()
+    ]
+    report(name, title, ["link, case", *ways], rows, None)
+
+
+def _speed(ring: dict[str, Any], way: dict[str, Any]) -> str:
+    return ratio(Sample(tuple(ring["times_s"])), Sample(tuple(way["times_s"])))
+
+
+def _fewer(ring: dict[str, Any], way: dict[str, Any]) -> str:
+    return f"{ring['sent_bytes'] / way['sent_bytes']:.3g}x" if way["sent_bytes"] else ""
 
 
 def _rows(link: str, case: str, ways: dict[str, dict[str, Any]]) -> list[list[str]]:

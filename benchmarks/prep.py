@@ -227,5 +227,5 @@ def _report(samples: dict[str, Sample], rows: int, before: tuple[float, float, f
         )
         data.append({"way": name, "times_s": sample.times_s})
     title = f"{rows:,} rows to a tensor; load {before[0]:.1f} before, {os.getloadavg()[0]:.1f} after"
-    headers = ["", "s", "x row loop", "x Polars by hand", "x Spark by hand"]
+    headers = ["way", "s", "x row loop", "x Polars by hand", "x Spark by hand"]
     report("prep", title, headers, lines, {"rows": rows, "load": [before, os.getloadavg()], "ways": data})

@@ -79,7 +79,7 @@ def main(rounds: int) -> None:
         )
     headers = ["array", "MB", "channel ms"]
     for name in list(ways)[1:]:
-        headers += [f"{name} ms", "vs channel"]
+        headers += [f"{name} ms", f"{name} vs channel"]
     report(
         "seed_table",
         "Owner to scientist, two processes: medians, ratios (least to most)",

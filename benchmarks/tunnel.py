@@ -188,7 +188,7 @@ def _rate(flows: list[Flow]) -> float:
     return statistics.median(flow.bytes_per_s for flow in flows)
 
 
-def _report(case: str, title: str, taken: Taken, base: str, line_mbit: float | None = None) -> None:
+def _report(case: str, where: str, taken: Taken, base: str, line_mbit: float | None = None) -> None:
     """One row for each way: rates, their ratio to the way `base`, share of the line, CPU seconds."""
     rows = []
     for name, flows in taken.items():
@@ -196,7 +196,7 @@ def _report(case: str, title: str, taken: Taken, base: str, line_mbit: float | N
         line = f"{_rate(flows) * 8 / 1e6 / line_mbit:.0%}" if line_mbit else ""
         rows.append(
             [
-                name,
+                f"{where}: {name}",
                 f"{_rate(flows) / 1e6:.2f} ({rates[0]:.2f} to {rates[-1]:.2f})",
                 line,
                 f"{_rate(flows) / _rate(taken[base]):.2f}" if base in taken else "",
@@ -208,12 +208,12 @@ def _report(case: str, title: str, taken: Taken, base: str, line_mbit: float | N
         "way",
         "MB/s, median (least to most)",
         "of the line",
-        f"of {base}",
-        "carriers",
+        "of the first",
+        "carriers, CPU s/GB",
         "notebooks, CPU s/GB",
     ]
     data = {name: [asdict(flow) for flow in flows] for name, flows in taken.items()}
-    report(f"tunnel_{case}", title, headers, rows, data)
+    report(f"tunnel_{case}", "`udp` between two notebooks", headers, rows, data)
 
 
 def _cpu(figures: Iterator[float | None]) -> str:
@@ -228,14 +228,14 @@ def unshaped(rounds: int) -> None:
     """No limit but this machine: against the data channel."""
     with _notebooks("udp", "channel") as both:
         ways: Ways = {rung: partial(both.pull, rung) for rung in ("channel", "udp")}
-        _report("unshaped", "No limit on the line", _take(ways, rounds), "channel")
+        _report("unshaped", "no limit on the line", _take(ways, rounds), "channel")
 
 
 def loopback(rounds: int) -> None:
     """Both notebooks on one host: no limit, and datagrams as large as the tunnel makes them."""
     with _notebooks("udp", "channel", one_host=True) as both:
         ways: Ways = {rung: partial(both.pull, rung) for rung in ("channel", "udp")}
-        _report("loopback", "On one host", _take(ways, rounds), "channel")
+        _report("loopback", "on one host", _take(ways, rounds), "channel")
 
 
 def loss(rounds: int) -> None:
@@ -285,7 +285,7 @@ def relay(rounds: int) -> None:
     with _notebooks("udp", "relay") as both:
         both.shape(rate_mbit=RATE_MBIT, delay_ms=DELAY_MS)
         ways: Ways = {rung: partial(both.pull, rung) for rung in ("udp", "relay")}
-        title = f"{_LINE}: straight, and through TURN over UDP"
+        title = f"{_LINE}: udp, and through TURN over UDP"
         _report("relay", title, _take(ways, rounds), "udp", RATE_MBIT)
 
 

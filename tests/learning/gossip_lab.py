@@ -35,6 +35,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.harness import report
 from duetlink.learning import Gossip
 from duetlink_gossip.graphs import Graph, metropolis_hastings
 from tests.learning.gossip_network import PORT, LossyNetwork
@@ -241,6 +242,11 @@ def _exactly(end: socket.socket, size_bytes: int) -> bytearray:
     return data
 
 
+HEADERS = [
+    "way, rows, packets lost",
+    *("received %", "accuracy %", "of the lowest %"),
+    *("ms of a mix", "95 % within", "ms of an iteration"),
+]
 WAYS: dict[str, Callable[..., None]] = {
     "rounds": functools.partial(by_gossip, graph="regular"),
     "fec": functools.partial(by_gossip, graph="regular", fec=4),
@@ -262,31 +268,34 @@ def main(size: int, rounds: int, steps: int, loss: str, shards: str, ways: str, 
     torch.set_num_threads(1)
     task = Task(None if digits or not FASHION.exists() else FASHION)
     count = sum(p.numel() for p in task.make().parameters())
-    print(f"{task.name}, {count:,} parameters; {size} members, {DEGREE} neighbours each, {rounds} rounds of "
-          f"{steps} steps; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")  # fmt: skip
-    print("partition  way     lost %  received %  accuracy mean  lowest  mix ms  p95  with training  took s")
+    title = (
+        f"{task.name}, {count:,} parameters; {size} members, {DEGREE} neighbours each, {rounds} rounds of "
+        f"{steps} steps; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
+    print(title)
+    found: list[list[str]] = []
     with LossyNetwork(size) as network:
         for parted, lost, name in itertools.product(shards.split(","), loss.split(","), ways.split(",")):
             rows = task.parts(size, int(parted) or None)
             members = [Member(task, rank, part) for rank, part in enumerate(rows)]
+            which = f"{name}, {f'{parted} shards' if int(parted) else 'rows by chance'}, {lost} % lost"
             began_s = time.perf_counter()
             try:
                 WAYS[name](members, network, rounds, steps, float(lost) / 100)
             except TimeoutError:
-                print(f"{parted:>9}  {name:<6}  {lost:>6}  no iteration within {TCP_S:g} s", flush=True)
+                print(f"{which}: no iteration within {TCP_S:g} s", flush=True)
+                found.append([which, "", "", "", f"over {1000 * TCP_S:g}", "", ""])
                 continue
             took_s = time.perf_counter() - began_s
             times = [each for member in members for each in member.mix_s]
             iteration_ms = 1000 * took_s / min(len(member.mix_s) for member in members)
             reached = [task.accuracy(member.model) for member in members]
             share = statistics.fmean(each for member in members for each in member.shares)
-            accuracies = f"{100 * statistics.fmean(reached):>13.1f}  {100 * min(reached):>6.1f}"
-            took = f"{1000 * statistics.median(times):>6.0f}  {1000 * np.quantile(times, 0.95):>3.0f}"
-            whole = f"{iteration_ms:>13.0f}  {took_s:>6.0f}"
-            print(
-                f"{parted:>9}  {name:<6}  {lost:>6}  {100 * share:>10.1f}  {accuracies}  {took}  {whole}",
-                flush=True,
-            )
+            figures = [f"{100 * each:.1f}" for each in (share, statistics.fmean(reached), min(reached))]
+            figures += [f"{1000 * each:.0f}" for each in (statistics.median(times), np.quantile(times, 0.95))]
+            found.append([which, *figures, f"{iteration_ms:.0f}"])
+            print(*found[-1], f"{took_s:.0f} s in all", sep="  ", flush=True)
+    report(f"gossip_lab_{'_'.join(ways.split(','))}", title, HEADERS, found, None)
 
 
 if __name__ == "__main__":
