@@ -58,10 +58,10 @@ system-packages: setup  ## what the tests use of Debian, by apt-get where this i
 demo: setup  ## two kernels, the notebooks of a lesson, one link, and a table of what happened
 	$(BIN)/duetlink demo
 
-bench: setup  ## the benchmark tables (minutes)
+bench: setup  ## the benchmarks, by which documents get their figures (minutes); SUITE=benchmarks of weekly has all
 	$(BIN)/python -m benchmarks
 
-weekly: setup js  ## SUITE=fuzz, soak (MINUTES=60), groups, gossip, engines, torch or habits: what takes minutes to an hour
+weekly: setup js  ## SUITE=fuzz, soak (MINUTES=60), groups, gossip, engines, torch, benchmarks or habits: what takes minutes to an hour
 	$(BIN)/python -m tests.weekly $(SUITE) --minutes $(MINUTES)
 
 clean:  ## remove what setup and runs made

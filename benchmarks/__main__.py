@@ -1,27 +1,22 @@
-"""`python -m benchmarks [NAME [OPTIONS]]…`: the tables by default, or what is named."""
+"""`python -m benchmarks [--quick] [NAME [OPTIONS]]…`: what `make bench` runs by default, or what is named."""
 
 from __future__ import annotations
 
 from benchmarks.command import Benchmarks
 
-TABLES = (
-    "start",
-    "busy",
-    "seed_table",
-    "large",
-    "zero_copy",
-    "tunnel",
-    "part_control",
-    "part_codecs",
-    "part_dedup",
+# A command that a document names is in one of the two lists, each benchmark in at least one.
+BENCH = (
+    *("start", "busy", "groups", "seed_table", "large", "zero_copy", "tunnel", "policies", "remote"),
+    *("part_control", "part_audit", "part_codecs", "part_dedup"),
 )
-BY_NAME_ALONE = (
-    *("cuts", "delivery", "gradients", "groups", "learning", "local_steps", "panel", "policies", "prep"),
-    *("remote", "reuse", "part_audit", "part_engine", "part_iteration", "part_page", "part_secure_sums"),
-    "part_sums",
+# The weekly job runs these as well: they take long, or need a browser, Spark or root.
+WEEKLY = (
+    *("cuts", "delivery", "gradients", "learning", "local_steps --seeds 3", "panel", "prep --rounds 3"),
+    *("prep --stream 50", "reuse", "part_engine", "part_iteration", "part_page", "part_secure_sums"),
+    "part_sums --rounds 3",
 )
 
-main = Benchmarks("benchmarks", TABLES, BY_NAME_ALONE)
+main = Benchmarks("benchmarks", BENCH, WEEKLY)
 
 if __name__ == "__main__":
     main(prog_name="python -m benchmarks")

@@ -9,17 +9,20 @@ import time
 import click
 
 from benchmarks.command import benchmark
-from benchmarks.harness import GIB, report
+from benchmarks.harness import GIB, MIB, report
 from benchmarks.owner import Owner
 from duetlink import Settings
+
+QUICK = {"messages": 10, "size_mib": 1}
 
 
 @benchmark
 @click.option("--messages", type=click.IntRange(1), default=10_000, show_default=True, help="Objects sent.")
-def main(messages: int) -> None:
+@click.option("--size-mib", type=click.IntRange(1), default=1024, show_default=True, help="Of the arrays.")
+def main(messages: int, size_mib: int) -> None:
     owner = Owner(Settings(only=("tcp",), held_bytes=1))
     scientist = owner.scientist
-    owner.share("big", "float64", (GIB // 8,), 1)
+    owner.share("big", "float64", (size_mib * MIB // 8,), 1)
     pointer = scientist.store["big"]
     pointer.get(timeout_s=600)
     done = threading.Event()
@@ -56,9 +59,10 @@ def main(messages: int) -> None:
         ["ping, busy link, 99th of 100", f"{pings[len(pings) * 99 // 100] * 1000:.2f} ms"],
         ["ping, busy link, longest", f"{pings[-1] * 1000:.2f} ms"],
         ["objects sent and acknowledged", f"{messages / taken_s:.0f} a second"],
-        ["moved meanwhile", f"{moved / GIB:.0f} GiB"],
+        ["moved meanwhile", f"{moved / GIB:.3g} GiB"],
     ]
-    title = f"{messages} objects sent while 1 GiB arrays move over tcp, two processes, {len(pings)} pings"
+    title = f"{messages} objects sent while arrays of {size_mib} MiB move over tcp, two processes, "
+    title += f"{len(pings)} pings"
     report("busy", title, ["what", "figure"], rows, {"idle_s": idle, "busy_s": pings, "taken_s": taken_s})
     owner.close()
 

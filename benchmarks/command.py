@@ -1,7 +1,8 @@
-"""The command line of the benchmarks: `python -m benchmarks [NAME [OPTIONS]]…`.
+"""The command line of the benchmarks: `python -m benchmarks [--quick] [NAME [OPTIONS]]…`.
 
 A benchmark is a module whose `main` is made by `benchmark`, with an option of click for each parameter. Its
 `--help` is the module's docstring. A benchmark is imported when it is named: some need torch or a browser.
+`QUICK` of the module has the parameters with which it is done in seconds; `rounds` is 1 there anyway.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 class Benchmark(click.Command):
     """One benchmark. What it measures is not in the user's own audit log."""
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if parent is not None and parent.params.get("quick"):
+            assert self.callback is not None
+            module = sys.modules[self.callback.__module__]
+            extra["default_map"] = {"rounds": 1, **getattr(module, "QUICK", {})}
+        return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         with _own_data_home():
             return super().invoke(ctx)
@@ -48,6 +58,25 @@ def rounds(default: int) -> Callable[[Callable[..., None]], Callable[..., None]]
     )
 
 
+def sizes(default: tuple[int, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option `--size-bytes`, which may be repeated."""
+    return click.option(
+        "--size-bytes",
+        "sizes_bytes",
+        type=click.IntRange(1),
+        multiple=True,
+        default=default,
+        show_default=True,
+        help="Of an array; may be repeated.",
+    )
+
+
+def is_quick() -> bool:
+    """Whether sizes are so small that figures mean nothing."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.find_root().params.get("quick"))
+
+
 def command_line() -> str:
     """What to type to run the current command again; of its options those that are not the defaults."""
     ctx = click.get_current_context(silent=True)
@@ -58,6 +87,9 @@ def command_line() -> str:
         value = ctx.params.get(option.name or "")
         if value == option.get_default(ctx):
             continue
+        if isinstance(option, click.Option) and option.is_flag:
+            words.append((option.opts if value else option.secondary_opts)[0])
+            continue
         for one in value if isinstance(value, tuple) else [value]:
             if one is not None:
                 words += [option.opts[0], str(one)]
@@ -65,26 +97,34 @@ def command_line() -> str:
 
 
 class Benchmarks(click.Group):
-    """Benchmarks, run one after another when all words have been read; without a name, the tables."""
+    """Benchmarks, run one after another when all words have been read; without a name, the commands `bench`.
 
-    def __init__(self, package: str, tables: Sequence[str], by_name_alone: Sequence[str]) -> None:
+    A command is a benchmark's name with options.
+    """
+
+    def __init__(self, package: str, bench: Sequence[str], weekly: Sequence[str]) -> None:
         super().__init__(
             "benchmarks",
             chain=True,
             no_args_is_help=False,
             context_settings=_SETTINGS,
-            help="Compare ways of doing the same work within one run. Without a NAME, run the tables.",
+            params=[click.Option(["--quick"], is_flag=True, help="Tiny sizes, once; see whether it works.")],
+            help="Compare ways of doing the same work within one run. Without a NAME, those of make bench.",
             subcommand_metavar="[NAME [OPTIONS]]…",
         )
         self._package = package
-        self._tables = tuple(tables)
-        self._by_name_alone = tuple(by_name_alone)
+        self._bench = tuple(bench)
+        self._names = tuple(dict.fromkeys(command.split()[0] for command in bench))
+        others = dict.fromkeys(command.split()[0] for command in weekly)
+        self._by_name_alone = tuple(name for name in others if name not in self._names)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args or list(self._tables))
+        named = [word for word in args if not word.startswith("-")]
+        default = [] if named or {"-h", "--help"} & set(args) else shlex.split(" ".join(self._bench))
+        return super().parse_args(ctx, [*args, *default])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self._tables, *self._by_name_alone]
+        return [*self._names, *self._by_name_alone]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
@@ -107,7 +147,7 @@ class Benchmarks(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in (
-            ("The tables", self._tables),
+            ("Run by make bench", self._names),
             ("By name alone, since they take long or need more than this machine", self._by_name_alone),
         ):
             with formatter.section(title):

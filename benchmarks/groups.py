@@ -18,10 +18,11 @@ from typing import IO, Any
 
 import click
 
-from benchmarks.command import benchmark, rounds
+from benchmarks.command import benchmark, rounds, sizes
 from benchmarks.harness import Sample, ratio, report
 
 SIZES = (1024, 64 * 1024, 1024**2, 16 * 1024**2, 64 * 1024**2)
+QUICK = {"members": 2, "sizes_bytes": (1024,)}
 _CALLED_BYTES = 8 * 1024 * 1024  # of the calls in a row, at most 40 and at least 2
 
 
@@ -71,15 +72,16 @@ class Team:
 
 @benchmark
 @click.option("--members", type=click.IntRange(2), default=4, show_default=True, help="How many processes.")
+@sizes(SIZES)
 @rounds(7)
-def main(members: int, rounds: int) -> None:
+def main(members: int, sizes_bytes: tuple[int, ...], rounds: int) -> None:
     before = os.getloadavg()
     found: list[dict[str, list[float]]] = []
     with (
         contextlib.closing(Team("benchmarks.groups_member", members)) as ours,
         contextlib.closing(Team("benchmarks.gloo_member", members)) as gloo,
     ):
-        for size in SIZES:
+        for size in sizes_bytes:
             times: dict[str, list[float]] = {"gloo": [], "default": [], "in_place": []}
             for _ in range(rounds + 1):
                 times["gloo"].append(gloo.seconds(size, "in_place"))
@@ -87,7 +89,7 @@ def main(members: int, rounds: int) -> None:
                     times[way].append(ours.seconds(size, way))
             found.append({name: taken[1:] for name, taken in times.items()})  # the first warms up
     rows = []
-    for size, ways in zip(SIZES, found, strict=True):
+    for size, ways in zip(sizes_bytes, found, strict=True):
         base, new, in_place = (Sample(tuple(ways[name])) for name in ("gloo", "default", "in_place"))
         row = [f"{size:,}", f"{base.median_s * 1000:.3f}"]
         for sample in (new, in_place):
@@ -98,7 +100,7 @@ def main(members: int, rounds: int) -> None:
         f"group.all_reduce, {members} processes, load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}",
         ["bytes", "gloo ms", "default ms", "of gloo", "in_place=True ms", "of gloo"],
         rows,
-        {"sizes": SIZES, "members": members, "load_before": before, "ways": found},
+        {"sizes": sizes_bytes, "members": members, "load_before": before, "ways": found},
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.command import command_line
+from benchmarks.command import command_line, is_quick
 
 RESULTS = Path(__file__).parent / "results"
 MIB, GIB = 1 << 20, 1 << 30
@@ -86,13 +86,18 @@ class Result:
 
 
 def report(name: str, title: str, headers: list[str], rows: list[list[str]], data: object) -> None:
-    """Print a table, and write benchmarks/results/NAME.json, from which documents are written."""
+    """Print a table, and write benchmarks/results/NAME.json, from which documents are written.
+
+    With `--quick` nothing is written.
+    """
     table = Table(title=title, title_justify="left")
     for header in headers:
         table.add_column(header, justify="left" if header == headers[0] else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     Console(width=170).print(table)
+    if is_quick():
+        return
     RESULTS.mkdir(exist_ok=True)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     machine = f"{os.cpu_count()} cores of {_processor()}"

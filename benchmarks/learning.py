@@ -32,6 +32,7 @@ from duetlink.learning import DpSgd
 
 ROWS, BATCH, CLIP, NOISE, RATE = 960_000, 256, 3.0, 0.9, 0.01
 LARGE_ROWS, LARGE_BATCH = 20_000, 512
+QUICK = {"steps": 10}
 
 
 def small() -> nn.Module:

@@ -28,6 +28,8 @@ from tests.lab.namespace import Namespace, unsupported
 
 _MODULE = [sys.executable, "-m", "benchmarks.local_steps_member"]
 
+QUICK = {"steps": 100, "seeds": 1, "pause": 0.5, "grace": 0.1}
+
 
 @benchmark
 @click.option("--steps", type=click.IntRange(100), default=1000, show_default=True, help="Of each member.")

@@ -13,21 +13,23 @@ import os
 
 import click
 
-from benchmarks.command import benchmark, rounds
+from benchmarks.command import benchmark, rounds, sizes
 from benchmarks.harness import Sample, ratio, report
 from benchmarks.members import measured
 
 SIZES = (1024, 64 * 1024, 1024**2, 16 * 1024**2, 64 * 1024**2)
+QUICK = {"members": 2, "sizes_bytes": (1024,)}
 
 
 @benchmark
 @click.option("--members", type=click.IntRange(2), default=4, show_default=True, help="How many processes.")
+@sizes(SIZES)
 @rounds(7)
-def main(members: int, rounds: int) -> None:
+def main(members: int, sizes_bytes: tuple[int, ...], rounds: int) -> None:
     before = os.getloadavg()
-    found = measured("benchmarks.part_engine_member", members, rounds, json.dumps(SIZES))
+    found = measured("benchmarks.part_engine_member", members, rounds, json.dumps(sizes_bytes))
     rows = []
-    for size, ways in zip(SIZES, found, strict=True):
+    for size, ways in zip(sizes_bytes, found, strict=True):
         samples = {name: Sample(tuple(times)) for name, times in ways.items()}
         gloo = samples.pop("gloo")
         row = [f"{size:,}", f"{gloo.median_s * 1000:.3f}"]

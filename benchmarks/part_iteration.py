@@ -24,6 +24,8 @@ from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, ratio, report
 from benchmarks.part_sums import LINKS, places, told
 
+QUICK = {"members": 2, "width": 8, "batch": 2, "link": ("loopback",)}
+
 
 @benchmark
 @click.option(

@@ -16,6 +16,8 @@ from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, report
 from benchmarks.members import measured
 
+QUICK = {"members": 3, "size_bytes": 1000}
+
 
 @benchmark
 @click.option("--members", type=click.IntRange(3), default=4, show_default=True, help="How many processes.")

@@ -27,6 +27,8 @@ from benchmarks.members import free_port, of_all
 CASES = ("5 % shared", "1 % shared", "5 % half shared", "5 % independent", "dense", "counts")
 LINKS: dict[str, str | None] = {"loopback": None, "1 Gbit/s": "1gbit", "100 Mbit/s": "100mbit"}
 
+QUICK = {"members": 2, "items": 1000, "link": ("loopback",)}
+
 
 @benchmark
 @click.option(

@@ -39,6 +39,7 @@ BOUNDS = {
 }
 ONE_HOT = {"marital": [0, 1, 2, 3, 4], "work": [0, 1, 2, 3]}
 LEFT_OUT = ("occupation",)
+QUICK = {"rows": 2000, "spark": False}
 PART = 20  # the row loop does so much less
 
 

@@ -13,6 +13,7 @@ import gc
 import itertools
 import time
 
+import click
 import numpy as np
 
 from benchmarks.command import benchmark, rounds
@@ -22,11 +23,21 @@ from duetlink import Settings
 
 DTYPES = ("float16", "float32", "float64")
 SIZES = (100, 200, 500, 1000, 3000)
+QUICK = {"sides": (100,)}
 
 
 @benchmark
+@click.option(
+    "--side",
+    "sides",
+    type=click.IntRange(1),
+    multiple=True,
+    default=SIZES,
+    show_default=True,
+    help="Rows and columns of an array; may be repeated.",
+)
 @rounds(5)
-def main(rounds: int) -> None:
+def main(sides: tuple[int, ...], rounds: int) -> None:
     ways = {
         "channel": Owner(Settings(only=("channel",), held_bytes=1), data_channel_only=True),
         "tcp": Owner(Settings(only=("tcp",), held_bytes=1)),
@@ -52,7 +63,7 @@ def main(rounds: int) -> None:
         return taken_s
 
     rows, data = [], []
-    for dtype, size in itertools.product(DTYPES, SIZES):
+    for dtype, size in itertools.product(DTYPES, sides):
         shape = (size, size)
         size_bytes = np.dtype(dtype).itemsize * size * size
         for owner in ways.values():

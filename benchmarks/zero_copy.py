@@ -38,6 +38,7 @@ from benchmarks.owner import Owner, array
 from duetlink import Settings
 
 SIZES_MIB = (1, 4, 16, 64, 256)
+QUICK = {"sizes_mib": (1,)}
 _SEED = 5
 _BASE = "what the copies are made of"
 

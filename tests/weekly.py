@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import venv
@@ -9,8 +10,15 @@ from pathlib import Path
 
 import click
 
+from benchmarks.__main__ import BENCH, WEEKLY
+
 ENGINES = Path(".engines")  # an environment of its own: these bring other versions of what duetlink uses
 MINUTES = "{minutes}"
+# what docs/gossip.md has figures of
+GOSSIP_FIGURES = (
+    "--members 8 --rounds 60 --ways rounds,tcp",
+    "--members 8 --rounds 100 --shards 4 --ways rounds",
+)
 
 SUITES = {
     # hostile inputs for every decoder, drawn programs and tutorials on pointers through rooms (an hour)
@@ -29,6 +37,7 @@ SUITES = {
     # gossip through a router that drops packets: accuracy and time for each loss (root, an hour)
     "gossip": (
         ("-m", "tests.learning.gossip_lab", "--digits", "--rounds", "100"),
+        *(("-m", "tests.learning.gossip_lab", *shlex.split(each), "--digits") for each in GOSSIP_FIGURES),
         ("-m", "pytest", "-n", "0", "tests/learning/weekly_convergence.py", "-s"),
         ("-m", "pytest", "-n", "0", "tests/learning/weekly_lost_members.py"),
         ("-m", "pytest", "-n", "0", "tests/learning/weekly_lossy_links.py", "-s"),
@@ -38,6 +47,8 @@ SUITES = {
         ("-m", "tests.engines"),
         ("-m", "pytest", "-n", "0", "tests/prep/weekly_columns.py"),
     ),
+    # all that documents have figures of (hours; root)
+    "benchmarks": tuple(("-m", "benchmarks", *shlex.split(command)) for command in (*BENCH, *WEEKLY)),
     # torch's own distributed tests over duetlink
     "torch": (("-m", "tests.groups.torch_cases"),),
     # a person's day in JupyterLab and Notebook 7, and `duetlink demo --open`, in a browser

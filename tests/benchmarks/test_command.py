@@ -12,8 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks import harness
-from benchmarks.__main__ import BY_NAME_ALONE, TABLES, main
+from benchmarks.__main__ import BENCH, WEEKLY, main
 from benchmarks.command import Benchmarks
+
+NAMES = list(dict.fromkeys(command.split()[0] for command in (*BENCH, *WEEKLY)))
 
 FAKE = '''
 """{title}
@@ -24,6 +26,8 @@ import os
 import click
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import report
+
+QUICK = {{"size_mib": 1}}
 
 @benchmark
 @click.option("--size-mib", type=click.IntRange(1), default=64, show_default=True, help="MiB to move.")
@@ -48,7 +52,7 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benchmarks:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", "the user's own")
     monkeypatch.setattr(harness, "RESULTS", tmp_path / "results")
-    return Benchmarks("fake_benchmarks", ("quick",), ("slow",))
+    return Benchmarks("fake_benchmarks", ("quick",), ("slow --rounds 9",))
 
 
 def run(command: Benchmarks, *words: str) -> Result:
@@ -133,23 +137,30 @@ def test_the_record_holds_the_command_that_made_it(fakes: Benchmarks) -> None:
     assert record["command"] == "python -m benchmarks quick"
 
 
+def test_quick_takes_the_smallest_sizes_and_writes_nothing(fakes: Benchmarks) -> None:
+    words = ("--quick", "slow", "quick", "--size-mib", "3")
+    assert ran(run(fakes, *words)) == [["slow 1 () 1"], ["quick 3 () 1"]]
+    assert ran(run(fakes, "--quick")) == [["quick 1 () 1"]]
+    assert not harness.RESULTS.exists()
+
+
 def test_every_benchmark_has_a_name_and_a_title() -> None:
     directory = Path(harness.__file__).parent
     files = [path for path in directory.glob("*.py") if "\n@benchmark\n" in path.read_text(encoding="utf-8")]
-    assert sorted(path.stem for path in files) == sorted((*TABLES, *BY_NAME_ALONE))
+    assert sorted(path.stem for path in files) == sorted(NAMES)
     assert run(main, "--help").exit_code == 0
 
 
 @pytest.mark.slow  # some import torch, others a browser
 def test_every_benchmark_has_help_and_refuses_what_it_does_not_know() -> None:
-    program = """
+    program = f"""
 from click.testing import CliRunner
-from benchmarks.__main__ import BY_NAME_ALONE, TABLES, main
-for name in (*TABLES, *BY_NAME_ALONE):
+from benchmarks.__main__ import main
+for name in {NAMES}:
     shown = CliRunner().invoke(main, [name, "--help"])
     refused = CliRunner().invoke(main, [name, "--colour", "red"])
     print(name, shown.exit_code, refused.exit_code, "No such option '--colour'" in refused.stderr)
 """
     # in a process of its own, since the libraries that some of them import leave sockets open
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [f"{name} 0 2 True" for name in (*TABLES, *BY_NAME_ALONE)]
+    assert done.stdout.splitlines() == [f"{name} 0 2 True" for name in NAMES]
