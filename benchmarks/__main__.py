@@ -11,7 +11,16 @@ BENCH = (
 )
 # The weekly job runs these as well: they take long, or need a browser, Spark or root.
 WEEKLY = (
-    *("cuts", "delivery", "gradients", "learning", "local_steps --seeds 3", "panel", "prep --rounds 3"),
+    *(
+        "cuts",
+        "delivery",
+        "gradients",
+        "learning",
+        "links",
+        "local_steps --seeds 3",
+        "panel",
+        "prep --rounds 3",
+    ),
     *("prep --stream 50", "reuse", "part_engine", "part_iteration", "part_page", "part_secure_sums"),
     "part_sums --rounds 3",
 )

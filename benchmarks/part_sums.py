@@ -23,6 +23,8 @@ import click
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, ratio, report
 from benchmarks.members import free_port, of_all
+from benchmarks.switch import address, machines
+from tests.lab.namespace import Namespace, unsupported
 
 CASES = ("5 % shared", "1 % shared", "5 % half shared", "5 % independent", "dense", "counts")
 LINKS: dict[str, str | None] = {"loopback": None, "1 Gbit/s": "1gbit", "100 Mbit/s": "100mbit"}
@@ -124,33 +126,18 @@ def places(members: int, rate: str | None) -> Iterator[list[Any]]:
         where = ["127.0.0.1", "127.0.0.1", str(free_port())]
         yield [(here, [str(rank), str(members), *where]) for rank in range(members)]
         return
-    from tests.lab.namespace import Namespace, unsupported
-
     if why := unsupported():
         raise click.ClickException(f"{why}; --link loopback works without")
-    with contextlib.ExitStack() as stack:
-        switch = Namespace("switch")
-        stack.callback(switch.close)
-        switch.ip("link add bridge0 type bridge", "link set dev bridge0 up")
+    with machines(members, rate) as made:
         started = []
-        for rank in range(members):
-            machine = Namespace(f"rank {rank}")
-            stack.callback(machine.close)
-            address = f"10.77.0.{rank + 1}"
-            switch.ip(f"link add to{rank} type veth peer name eth0 netns {machine.pid}")
-            switch.ip(f"link set dev to{rank} master bridge0", f"link set dev to{rank} up")
-            machine.ip(f"addr add {address}/24 dev eth0", "link set dev eth0 up")
-            for end, device in ((switch, f"to{rank}"), (machine, "eth0")):
-                shape = f"qdisc add dev {device} root tbf rate {rate} burst 256kb latency 100ms"
-                end.configure(["tc", *shape.split()])
+        for rank, machine in enumerate(made):
 
-            def there(command: list[str], rank: int, machine: Any = machine) -> subprocess.Popen[Any]:
-                environment = {"GLOO_SOCKET_IFNAME": "eth0"}
+            def there(command: list[str], rank: int, machine: Namespace = machine) -> subprocess.Popen[Any]:
                 output = subprocess.PIPE if rank == 0 else None
-                process: subprocess.Popen[Any] = machine.popen(command, stdout=output, env=environment)
+                process: subprocess.Popen[Any] = machine.popen(command, stdout=output)
                 return process
 
-            started.append((there, [str(rank), str(members), address, "10.77.0.1", "29555"]))
+            started.append((there, [str(rank), str(members), address(rank), address(0), "29555"]))
         yield started
 
 

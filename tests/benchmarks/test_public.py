@@ -13,7 +13,7 @@ from benchmarks import harness
 from tests.test_public_api import DEEP, ROOT_NAMES
 
 BENCHMARKS = Path(harness.__file__).parent
-PUBLIC = {"duetlink": ROOT_NAMES, **DEEP}
+PUBLIC = {"duetlink": ROOT_NAMES, "duetlink.groups.torch": "", **DEEP}
 LINE_OF_A_PROGRAM = re.compile(
     r"^\s*from (duetlink[\w.]*) import (\w+)|^\s*import (duetlink[\w.]*)", re.MULTILINE
 )

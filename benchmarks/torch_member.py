@@ -1,4 +1,8 @@
-"""One process of `groups.py` that calls gloo: RANK SIZE PORT. Orders are lines of its standard input."""
+"""One process of a team that calls torch.distributed: BACKEND ADDRESS RANK SIZE PLACE.
+
+ADDRESS is where rank 0 can be reached, PLACE where it is. Orders are lines of standard input. Nothing of
+duetlink is loaded but for its backend.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,17 @@ import torch.distributed as dist
 
 
 def main() -> None:
-    rank, size = int(sys.argv[1]), int(sys.argv[2])
+    backend, address, rank, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     torch.set_num_threads(1)
-    port = int(sys.argv[3] or 0)
+    if backend == "duetlink":
+        import duetlink.groups.torch  # noqa: F401  (registers the backend)
+    port = int(sys.argv[5] or 0)
     store = dist.TCPStore(
-        "127.0.0.1", port, size, rank == 0, timeout=timedelta(seconds=60), wait_for_workers=False
+        address, port, size, rank == 0, timeout=timedelta(seconds=60), wait_for_workers=False
     )
     if not rank:
         print(json.dumps({"place": str(store.port)}), flush=True)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
     for line in sys.stdin:
         order = json.loads(line)
         array = torch.full((order["items"],), rank + 1, dtype=torch.float32)
@@ -35,6 +41,8 @@ def main() -> None:
             raise SystemExit(f"{order}: {array[:3]}, not {expected}")
         if not rank:
             print(json.dumps({"seconds": taken_s}), flush=True)
+    if backend == "duetlink":
+        dist.destroy_process_group()
     sys.stdout.flush()
     os._exit(0)  # gloo's threads may wait for members that have ended
 
