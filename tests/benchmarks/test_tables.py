@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import click
 import pytest
 
 from benchmarks import harness
-from benchmarks.tables import documents, named, rewritten
+from benchmarks.tables import ROOT, documents, named, rewritten
 
 RESULTS = harness.RESULTS
 DOCUMENTS = {
@@ -48,6 +49,15 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_the_figures_of_a_document_are_those_of_the_results(path: Path) -> None:
     assert rewritten(DOCUMENTS[path]) == DOCUMENTS[path], "run `python -m benchmarks.tables`"
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/performance.md", "docs/performance-groups.md"])
+def test_no_figure_of_speed_is_typed_into_a_sentence(name: str) -> None:
+    text = re.sub(r"<!-- (benchmark|cell): .*?<!-- end -->", "", (ROOT / name).read_text("utf-8"), flags=re.S)
+    sentences = [
+        line for line in text.splitlines() if not line.startswith("|")
+    ]  # tables have others' figures
+    assert [line for line in sentences if re.search(r"\d ?(x|ms|[KMG]B/s)\b", line)] == []
 
 
 def test_every_result_that_is_kept_is_shown_in_a_document() -> None:
