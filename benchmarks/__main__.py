@@ -13,6 +13,8 @@ BENCH = (
 WEEKLY = (
     *(
         "cuts",
+        "ddp",
+        "ddp --line 1gbit",
         "delivery",
         "gradients",
         "learning",

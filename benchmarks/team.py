@@ -50,13 +50,20 @@ class Team:
 
     def seconds(self, size_bytes: int, way: str = "") -> float:
         """Have all members call `way` some times in a row; return the seconds of one call at rank 0."""
-        calls = max(2, min(40, _CALLED_BYTES // size_bytes))
+        return float(self.told(size_bytes, way)["seconds"]) / self._calls(size_bytes)
+
+    def told(self, size_bytes: int, way: str) -> dict[str, Any]:
+        """Have all members call `way` some times in a row; return what rank 0 tells of all calls."""
+        calls = self._calls(size_bytes)
         order = json.dumps({"items": size_bytes // 4, "calls": calls, "way": way})
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.write(order + "\n")
             process.stdin.flush()
-        return float(self._next()["seconds"]) / calls
+        return self._next()
+
+    def _calls(self, size_bytes: int) -> int:
+        return max(2, min(40, _CALLED_BYTES // size_bytes))
 
     def close(self) -> None:
         for process in self._processes:

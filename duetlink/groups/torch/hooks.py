@@ -3,7 +3,7 @@
     from duetlink.groups.torch import hooks
 
     model.register_comm_hook(hooks.Compressed("block8"), hooks.compressed)  # lossy, with error feedback
-    model.register_comm_hook(hooks.Summed("sparse"), hooks.summed)  # the same bits as without a hook
+    model.register_comm_hook(hooks.Summed("sparse"), hooks.summed)  # the same sums as without a hook
 
 `compressed`: every rank compresses its own gradients by a compressor of `duetlink.codecs.gradients`, sends
 them to all, decodes everybody's, and takes the mean, added up in the order of ranks in float64. All ranks
