@@ -8,6 +8,7 @@ sealed.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import mmap
@@ -25,6 +26,26 @@ if sys.platform == "linux":
     SEALS = FIXED_SIZE | fcntl.F_SEAL_SEAL | fcntl.F_SEAL_WRITE
 else:
     FIXED_SIZE = SEALS = 0
+
+# F_SEAL_FUTURE_WRITE (Linux 5.1): a mapping that exists may be written to, and nothing else can write
+NO_OTHER_WRITERS = 0x10
+
+# Memory that must stay free after shared memory was made: the kernel ends processes when it finds none.
+RESERVE_BYTES = 512 * 1024 * 1024
+
+
+def available_bytes() -> int:
+    """Return how much memory the system can give without swapping, a large number if it does not say."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/meminfo", encoding="ascii") as lines:
+        for line in lines:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 1 << 62
+
+
+def has_room(size_bytes: int) -> bool:
+    """Return True if the system stays healthy with that much more shared memory."""
+    return size_bytes + RESERVE_BYTES <= available_bytes()
 
 
 def create(name: str) -> int:
@@ -82,16 +103,39 @@ def map_privately(fd: int, size_bytes: int) -> memoryview:
     import numpy as np
 
     # before Python 3.13 an mmap object holds a duplicate of its descriptor for as long as it lives
-    address = _libc().mmap(None, size_bytes, protection, flags, fd, 0)
-    if address == _MAP_FAILED:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+    address = _mmap(None, size_bytes, flags, fd)
     memory = (ctypes.c_ubyte * size_bytes).from_address(address)
-    weakref.finalize(memory, _libc().munmap, address, size_bytes).atexit = False
+    weakref.finalize(memory, unmap, address, size_bytes).atexit = False
     octets: np.ndarray = np.frombuffer(memoryview(memory), np.uint8)
     return octets.data
 
 
+def map_shared(fd: int, size_bytes: int) -> int:
+    """Map the memory itself, writable, and return its address; `unmap` ends that. Linux. Raises OSError."""
+    return _mmap(None, size_bytes, mmap.MAP_SHARED, fd)
+
+
+def remap_privately(address: int, fd: int, size_bytes: int) -> None:
+    """Replace a mapping, in one step and at the same address, by a private one as of `map_privately`.
+
+    Linux. Raises OSError.
+    """
+    _mmap(address, size_bytes, mmap.MAP_PRIVATE | _MAP_FIXED, fd)
+
+
+def unmap(address: int, size_bytes: int) -> None:
+    _libc().munmap(address, size_bytes)
+
+
+def _mmap(address: int | None, size_bytes: int, flags: int, fd: int) -> int:
+    found = _libc().mmap(address, size_bytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0)
+    if found == _MAP_FAILED:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return int(found)
+
+
+_MAP_FIXED = 0x10  # of mmap(2), which Python's module does not name
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import secrets
 import weakref
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from duetlink.base.runtime import shared_memory
 from duetlink.base.runtime.holdings import Retained
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import (
@@ -43,9 +43,6 @@ _PIECE_BYTES = 1024 * 1024
 
 # Two threads keep the kernel busy with providing fresh pages.
 _WRITERS = 2
-
-# Memory that must stay free after a body was copied to shared memory.
-_RESERVE_BYTES = 512 * 1024 * 1024
 
 
 @dataclass(eq=False, slots=True)
@@ -185,8 +182,8 @@ class LocalPath(Path):
     async def _place(self, outgoing: Outgoing) -> _Placed:
         if self._closed:  # `prepare` may run this late, and the memory would never be freed
             raise PathUnavailable("the link is closed")
-        available = _available_bytes()
-        if outgoing.size_bytes + _RESERVE_BYTES > available:
+        if not shared_memory.has_room(outgoing.size_bytes):
+            available = shared_memory.available_bytes()
             raise PathUnavailable(
                 f"shared memory has no room: {outgoing.size_bytes} bytes asked, {available} available"
             )
@@ -253,14 +250,6 @@ def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int
 
     for leaf in range(first, end):
         outgoing.check_leaf(leaf, leaf_digest(written(leaf)))
-
-
-def _available_bytes() -> int:
-    with contextlib.suppress(OSError, ValueError), open("/proc/meminfo", encoding="ascii") as lines:
-        for line in lines:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return 1 << 62
 
 
 def _region(memory: pb.SharedMemory, size_bytes: int) -> Region:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from duetlink.base.events import Sink
+from duetlink.base.runtime import shared_memory
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import (
     AssetChanged,
@@ -105,7 +106,7 @@ async def test_memory_beyond_what_is_available_is_refused_by_figure(
     make_pair: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver, sender = await make_pair(only("local"))
-    replace_function(monkeypatch, local_module, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(shared_memory, "available_bytes", lambda: 1000)
     with pytest.raises(TransferFailed, match="1048576 bytes asked, 1000 available"):
         await pull(receiver, sender, outgoing(np.zeros(MIB, np.uint8)))
 
