@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from duetlink.base.event_log import log_to
     from duetlink.base.runtime.job_progress import progress
     from duetlink.compute.mocks import Mock
+    from duetlink.data.values.empty import empty, empty_like
     from duetlink.duet.answering.policies.policy import Policy
     from duetlink.duet.duet import Duet, duets
     from duetlink.duet.objects.budget import Budget
@@ -33,6 +34,8 @@ __all__ = [
     "Prep",
     "Settings",
     "duets",
+    "empty",
+    "empty_like",
     "errors",
     "group",
     "join",
@@ -52,6 +55,8 @@ _HOMES = {
     "Prep": "duetlink.prep.prep",
     "Settings": "duetlink.settings",
     "duets": "duetlink.duet.duet",
+    "empty": "duetlink.data.values.empty",
+    "empty_like": "duetlink.data.values.empty",
     "group": "duetlink.assembly",
     "join": "duetlink.session",
     "launch": "duetlink.session",

@@ -21,7 +21,8 @@ import duetlink
 ROOT = Path(__file__).resolve().parent.parent
 
 ROOT_NAMES = (
-    "Budget Duet DuetError IceServer Mock Policy Prep Settings duets errors group join launch log_to progress"
+    "Budget Duet DuetError IceServer Mock Policy Prep Settings duets empty empty_like errors group join "
+    "launch log_to progress"
 )
 
 # where a class is defined is not public; what `duet.store` and the like give is

@@ -276,6 +276,9 @@ class Duet(KnownAttributes, Displayed):
         (`pointer.mean().dp(epsilon=…)`), until they have cost that much. What was spent for this name is kept
         on this side's disk: sharing it again gives nothing back.
 
+        An array of `duetlink.empty` is not copied for a peer of this host, whatever its size: its memory is
+        sealed, and **what is written to it afterwards reaches nobody and raises nothing**.
+
         The asset is the object as it is now; share it again after a change. Sharing another object under the
         same name makes a new revision. If an earlier kernel shared exactly the same content
         (`launch(resume=…)`), its revision continues.
@@ -295,7 +298,7 @@ class Duet(KnownAttributes, Displayed):
         if self._life.state == CLOSED:
             raise self._life.closed_error()
         with self._marked(lossy, name) as mark:
-            offer = self._offering.ready(obj, name, description, tags, mark, mock, budget)
+            offer = self._offering.ready(obj, name, description, tags, mark, mock, budget, in_place=True)
             return self._thread.run(self._share(offer))
 
     async def _share(self, offer: Offer) -> Asset:

@@ -204,16 +204,20 @@ class LocalProof(_message.Message):
     def __init__(self, memory: _Optional[_Union[SharedMemory, _Mapping]] = ...) -> None: ...
 
 class SharedMemory(_message.Message):
-    __slots__ = ("pid", "fd", "label", "size_bytes")
+    __slots__ = ("pid", "fd", "label", "size_bytes", "start_bytes", "total_bytes")
     PID_FIELD_NUMBER: _ClassVar[int]
     FD_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    START_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     pid: int
     fd: int
     label: bytes
     size_bytes: int
-    def __init__(self, pid: _Optional[int] = ..., fd: _Optional[int] = ..., label: _Optional[bytes] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+    start_bytes: int
+    total_bytes: int
+    def __init__(self, pid: _Optional[int] = ..., fd: _Optional[int] = ..., label: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., start_bytes: _Optional[int] = ..., total_bytes: _Optional[int] = ...) -> None: ...
 
 class TransferOffer(_message.Message):
     __slots__ = ("transfer_id", "size_bytes", "fingerprint", "inline", "ticket", "elapsed_us", "sent_before", "parts")

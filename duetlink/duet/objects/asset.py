@@ -14,11 +14,13 @@ from duetlink.base.runtime.holdings import Retained
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.data.values import Encoded, decode, encode
+from duetlink.data.values.empty import seal
 from duetlink.data.values.lossy import Lossy
 from duetlink.errors import RemoteProtocolError, SettingError
 from duetlink.net.flight.body import Outgoing
 
 if TYPE_CHECKING:
+    from duetlink.base.runtime.mappable import SealedBody
     from duetlink.compute.operations.lineage import Lineage
 
 REQUEST_ID_BYTES = 16  # length of the number of a question
@@ -124,6 +126,7 @@ class Content:
         self._outgoing: concurrent.futures.Future[Outgoing] | None = None
         self._original = original
         self.decode: Callable[[bytes], object] = decode  # replaced if a room has encoded the content
+        self._sealed: SealedBody | None = None
 
     @classmethod
     def of(cls, obj: object, lossy: Lossy | None = None) -> Self:
@@ -138,28 +141,35 @@ class Content:
         """Return the object as it would leave, decoded; above 16 MiB the original object instead, in its
         present state (if it has changed, it does not leave). None if the original has been garbage-collected.
         """
+        if self._sealed is not None:  # the original may have changed since, and this leaves all the same
+            return decode(self._sealed.copy_on_write())
         if self.size_bytes > _MOST_DECODED_BYTES:
             return self._original()
         return self.decode(b"".join(self._encoded.segments))
+
+    def seal(self) -> None:
+        """Seal the content where it is, if it is an array of `duetlink.empty`; to be called before `prepare`.
+
+        The array is copy-on-write from then on, and the content stays as it is now.
+        """
+        self._encoded, self._sealed = seal(self._encoded)
 
     def prepare(self, submit: Callable[..., concurrent.futures.Future[Outgoing]]) -> None:
         """Start to compute the fingerprint on a thread of `submit`. Later changes of the object's memory are
         detected.
         """
         if self._outgoing is None:
-            self._outgoing = submit(
-                Outgoing, self._encoded.segments, self._encoded.size_bytes, self._encoded.parts, self.held
-            )
+            self._outgoing = submit(self._read)
 
     async def read(self) -> None:
         """Compute the fingerprint on a worker thread; it is known when this returns."""
         made: concurrent.futures.Future[Outgoing] = concurrent.futures.Future()
-        made.set_result(
-            await asyncio.to_thread(
-                Outgoing, self._encoded.segments, self._encoded.size_bytes, self._encoded.parts, self.held
-            )
-        )
+        made.set_result(await asyncio.to_thread(self._read))
         self._outgoing = made
+
+    def _read(self) -> Outgoing:
+        encoded = self._encoded
+        return Outgoing(encoded.segments, encoded.size_bytes, encoded.parts, self.held, self._sealed)
 
     async def outgoing(self) -> Outgoing:
         """Return the content with its fingerprint. `prepare` or `read` must have been called before."""

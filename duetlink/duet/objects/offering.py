@@ -54,8 +54,12 @@ class Offering:
         mark: Lossy | None,
         mock: object = None,
         budget: Budget | None = None,
+        *,
+        in_place: bool = False,
     ) -> Offer:
         """Encode `obj` and its mock; their fingerprints are being computed when this returns.
+
+        With `in_place`, an array of `duetlink.empty` is sealed where it is, if nothing else is wrong.
 
         Raises:
             UnsupportedValue: objects of this type cannot travel.
@@ -63,7 +67,7 @@ class Offering:
         """
         tags = (tags,) if isinstance(tags, str) else tuple(tags)
         check_description(name, description, tags)
-        content = self._content(obj, mark)
+        content = Content.of(obj, mark)
         mock_content, words = (None, "") if mock is None else self._mock(obj, mock, name)
         if budget is not None and mock_content is None:
             raise SettingError(
@@ -71,10 +75,13 @@ class Offering:
                 "mock= as well"
             )
         budgeted = BudgetedAsset(budget, table_of(obj), table_rows(obj)) if budget is not None else None
+        if in_place:
+            content.seal()
+        content.prepare(self._reading.submit)
         return Offer(name, content, description, tags, mock_content, words, budgeted)
 
-    def _content(self, obj: object, mark: Lossy | None = None) -> Content:
-        content = Content.of(obj, mark)
+    def _mock_content(self, mock: object) -> Content:
+        content = Content.of(mock)
         content.prepare(self._reading.submit)
         return content
 
@@ -84,9 +91,9 @@ class Offering:
 
         if (isinstance(mock, str) and mock == "auto") or isinstance(mock, Mock):
             how = mock if isinstance(mock, Mock) else Mock()
-            return self._content(make(obj, how, name)), describe(how, obj)
+            return self._mock_content(make(obj, how, name)), describe(how, obj)
         check(obj, mock)
-        return self._content(mock), "given by its owner"
+        return self._mock_content(mock), "given by its owner"
 
 
 class Gradients:

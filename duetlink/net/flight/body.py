@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from duetlink.base.runtime.holdings import Retained
+from duetlink.base.runtime.mappable import SealedBody
 from duetlink.data.codecs.base import Array
 from duetlink.data.tuning.sample import places
 from duetlink.data.values.base import Part
@@ -43,10 +44,12 @@ class Outgoing:
         size_bytes: int,
         parts: Sequence[Part] = (),
         held: Retained | None = None,
+        sealed: SealedBody | None = None,
     ) -> None:
         """`held` keeps account of why the body is kept; pass one if there are reasons besides its
-        transfers.
+        transfers. `sealed` is the whole body, if it is in sealed memory; then the segments are there, too.
         """
+        self.sealed = sealed
         self.held = held if held is not None else Retained(size_bytes=size_bytes)
         self._segments = segments
         self._starts = list(accumulate((len(segment) for segment in segments[:-1]), initial=0))

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from duetlink.base.runtime import shared_memory
 from duetlink.base.runtime.holdings import Retained
+from duetlink.base.runtime.mappable import LABEL_BYTES, supported
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import (
     DuetError,
@@ -25,7 +26,7 @@ from duetlink.net.flight.body import Outgoing, ReceiveBuffer
 from duetlink.net.flight.fingerprint import LEAF_BYTES, leaf_digest
 from duetlink.net.flight.sending import Order
 from duetlink.net.paths.base import Path, PathContext
-from duetlink.net.paths.shared_memory import LABEL_BYTES, Region, SharedMemory, open_region, supported
+from duetlink.net.paths.shared_memory import Region, SharedMemory, open_region
 
 NONCE_BYTES = 32
 
@@ -56,6 +57,8 @@ class _Placed:
 
 class LocalPath(Path):
     """Sends bodies by sealed shared memory; each is written only once.
+
+    A body that is in sealed memory already (`base/runtime/mappable.py`) is not written at all.
 
     The MOST_READY bodies that were used last stay there while they are kept at all. Any other is written when
     it is fetched, and stays until the peer has mapped it.
@@ -95,7 +98,8 @@ class LocalPath(Path):
         message.
         """
         # a smaller one is sent inline
-        fits = INLINE_BYTES < outgoing.size_bytes <= self._context.prepare_limit_bytes
+        is_cheap = outgoing.sealed is not None or outgoing.size_bytes <= self._context.prepare_limit_bytes
+        fits = outgoing.size_bytes > INLINE_BYTES and is_cheap
         if self._same_host and fits and outgoing.held.is_kept:
             await self._find(outgoing)
 
@@ -182,6 +186,31 @@ class LocalPath(Path):
     async def _place(self, outgoing: Outgoing) -> _Placed:
         if self._closed:  # `prepare` may run this late, and the memory would never be freed
             raise PathUnavailable("the link is closed")
+        if outgoing.sealed is not None:
+            memory = SharedMemory.of(outgoing.sealed)
+            self._held.add(memory)
+        else:
+            memory = await self._write(outgoing)
+        if not outgoing.held.is_kept:
+            self._drop(memory)
+            raise PathUnavailable("it is no longer offered")
+        held = Retained(f"shared memory of {outgoing.held.title or 'a value'}", outgoing.size_bytes, 1)
+        placed = _Placed(outgoing, memory, held)
+        no_longer_kept = partial(self._evict, placed)
+        outgoing.held.at_end(no_longer_kept)
+
+        def end() -> None:
+            self._ready.pop(placed, None)
+            self._placed.pop(outgoing, None)
+            outgoing.held.not_at_end(no_longer_kept)
+            self._drop(memory)
+
+        held.at_end(end)
+        self._keep_ready(placed)
+        return placed
+
+    async def _write(self, outgoing: Outgoing) -> SharedMemory:
+        """Copy a body into new memory, and seal it."""
         if not shared_memory.has_room(outgoing.size_bytes):
             available = shared_memory.available_bytes()
             raise PathUnavailable(
@@ -208,24 +237,8 @@ class LocalPath(Path):
             await asyncio.wait(writers)  # they are still writing to the descriptor
             self._drop(memory)
             raise
-        if not outgoing.held.is_kept:
-            self._drop(memory)
-            raise PathUnavailable("it is no longer offered")
         memory.seal()
-        held = Retained(f"shared memory of {outgoing.held.title or 'a value'}", outgoing.size_bytes, 1)
-        placed = _Placed(outgoing, memory, held)
-        no_longer_kept = partial(self._evict, placed)
-        outgoing.held.at_end(no_longer_kept)
-
-        def end() -> None:
-            self._ready.pop(placed, None)
-            self._placed.pop(outgoing, None)
-            outgoing.held.not_at_end(no_longer_kept)
-            self._drop(memory)
-
-        held.at_end(end)
-        self._keep_ready(placed)
-        return placed
+        return memory
 
     def _drop(self, memory: SharedMemory) -> None:
         self._held.discard(memory)
@@ -255,8 +268,17 @@ def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int
 def _region(memory: pb.SharedMemory, size_bytes: int) -> Region:
     if memory.size_bytes != size_bytes or len(memory.label) != LABEL_BYTES:
         raise TransferFailed("the peer's shared memory is not the one that was announced")
-    return Region(memory.pid, memory.fd, memory.label, memory.size_bytes)
+    return Region(
+        memory.pid, memory.fd, memory.label, memory.size_bytes, memory.start_bytes, memory.total_bytes
+    )
 
 
 def _to_wire(region: Region) -> pb.SharedMemory:
-    return pb.SharedMemory(pid=region.pid, fd=region.fd, label=region.label, size_bytes=region.size_bytes)
+    return pb.SharedMemory(
+        pid=region.pid,
+        fd=region.fd,
+        label=region.label,
+        size_bytes=region.size_bytes,
+        start_bytes=region.start_bytes,
+        total_bytes=region.total_bytes,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 from duetlink.base.events import Sink
 from duetlink.base.runtime import shared_memory
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.data.values import decode, encode
+from duetlink.data.values.empty import empty_like, seal
 from duetlink.errors import (
     AssetChanged,
     LinkClosed,
@@ -113,7 +116,8 @@ async def test_memory_beyond_what_is_available_is_refused_by_figure(
 
 def test_a_foreign_file_is_not_mapped() -> None:
     with open("/etc/hostname", "rb") as file:
-        region = Region(os.getpid(), file.fileno(), bytes(16), os.fstat(file.fileno()).st_size)
+        size_bytes = os.fstat(file.fileno()).st_size
+        region = Region(os.getpid(), file.fileno(), bytes(16), size_bytes, 0, size_bytes)
         with pytest.raises(PathUnavailable, match="not visible"):
             open_region(region)
 
@@ -131,8 +135,63 @@ def test_a_memfd_of_another_size_is_not_mapped() -> None:
     memory.write(memoryview(bytes(10)), 0)
     memory.seal()
     with pytest.raises(TransferFailed, match="announced size"):
-        open_region(Region(os.getpid(), memory.region.fd, bytes(16), 11))
+        open_region(replace(memory.region, size_bytes=11, total_bytes=11))
     memory.close()
+
+
+@pytest.mark.parametrize(
+    ("start_bytes", "total_bytes"), [(0, 9), (8, 17), (4, 14), (1 << 63, 1 << 63), (0, (1 << 17) + 11)]
+)
+def test_a_value_that_is_not_in_its_memory_or_in_much_more_is_not_mapped(
+    start_bytes: int, total_bytes: int
+) -> None:
+    memory = SharedMemory(bytes(16), 10)
+    memory.write(memoryview(bytes(10)), 0)
+    memory.seal()
+    with pytest.raises(TransferFailed, match="cannot hold a value of 10 bytes"):
+        open_region(replace(memory.region, start_bytes=start_bytes, total_bytes=total_bytes))
+    memory.close()
+
+
+def sealed_array(value: np.ndarray) -> Outgoing:
+    """A body that `duetlink.empty` has made room for, sealed where it is."""
+    array = empty_like(value)
+    array[...] = value
+    encoded, sealed = seal(encode(array))
+    assert sealed is not None
+    return Outgoing(encoded.segments, encoded.size_bytes, encoded.parts, sealed=sealed)
+
+
+async def test_a_body_in_sealed_memory_is_mapped_and_not_written(
+    make_pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver, sender = await make_pair(only("local"))
+    value = np.arange(MIB // 4, dtype=np.float64)
+    body = sealed_array(value)
+    monkeypatch.setattr(shared_memory, "available_bytes", lambda: 1000)  # so that writing it is refused
+    for _ in range(2):
+        arrived: Any = decode(await pull(receiver, sender, body))
+        np.testing.assert_array_equal(arrived, value)
+        arrived[:] = 7
+    assert bytes(body.read()) == b"".join(encode(value).segments)
+
+
+async def test_a_body_in_sealed_memory_goes_by_any_other_path_too(make_pair: Any) -> None:
+    receiver, sender = await make_pair(only("tcp"))
+    value = np.arange(MIB // 4, dtype=np.float64)
+    np.testing.assert_array_equal(decode(await pull(receiver, sender, sealed_array(value))), value)
+
+
+async def test_a_body_in_sealed_memory_is_prepared_whatever_its_size(make_pair: Any) -> None:
+    _, sender = await make_pair(Settings(only=("local",), prepare_limit_bytes=1))
+    await sender.path_selector.wait_settled()
+    body, ordinary = sealed_array(np.zeros(MIB)), outgoing(np.zeros(MIB))
+    for each in (body, ordinary):
+        each.held.keep("it is tested")
+        await sender.path_selector.prepare(each)
+    assert [held.size_bytes for held in sender.holdings] == [body.size_bytes]
+    body.held.let_go("it is tested")
+    assert list(sender.holdings) == []
 
 
 def test_a_closed_memfd_is_gone() -> None:
