@@ -17,6 +17,7 @@ WEEKLY = (
         "ddp --line 1gbit",
         "delivery",
         "gradients",
+        "in_place",
         "learning",
         "links",
         "local_steps --seeds 3",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import multiprocessing
+import os
 import resource
 import threading
 from multiprocessing.connection import Connection
@@ -52,6 +55,24 @@ class Owner:
         """Share so many numbers, called `asset 0`, `asset 1`, …"""
         self._call("many", number)
 
+    def make_source(self, count: int) -> None:
+        """Make so many numbers there, from which `fill` fills arrays."""
+        self._call("source", count)
+
+    def fill(self, name: str, way: str) -> None:
+        """Make an array there, by `numpy.empty` or `duetlink.empty`, and fill it."""
+        self._call("fill", name, way)
+
+    def share_filled(self, name: str) -> None:
+        self._call("share filled", name)
+
+    def is_sum_of_source(self, total: float) -> bool:
+        return bool(self._call("sum") == total)
+
+    def used_bytes(self) -> int:
+        """What `used_bytes` returns of the child."""
+        return int(self._call("used"))
+
     def unshare(self, name: str) -> None:
         self._call("unshare", name)
         while name in self.scientist.store:
@@ -94,6 +115,20 @@ def peak_bytes(reset: bool = False) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def used_bytes(pid: int) -> int:
+    """The memory that a process has for itself, and all of the shared memory of which it has descriptors."""
+    gc.collect()
+    shared = {}
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            if "memfd:duetlink" in os.readlink(f"/proc/{pid}/fd/{fd}"):
+                status = os.stat(f"/proc/{pid}/fd/{fd}")
+                shared[status.st_ino] = status.st_blocks * 512
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
+        own = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
+    return own + sum(shared.values())
+
+
 def _wait_prepared(duet: Duet, name: str) -> None:
     """Wait for what share() does in the background: it is not to run while something else is measured."""
     life = duet._life
@@ -111,7 +146,6 @@ def _serve(pipe: Connection, settings: Settings, data_channel_only: bool, privat
         settings = only_data_channel(settings)
     if private_buffers:
         copy_what_is_sent()
-    import contextlib
     import io
 
     with contextlib.redirect_stdout(io.StringIO()):
@@ -138,6 +172,19 @@ def _serve(pipe: Connection, settings: Settings, data_channel_only: bool, privat
                 arrays[name] = arrays[source].copy()
                 assets[name] = duet.share(arrays[name], name)
                 _wait_prepared(duet, name)
+            elif command == "source":
+                arrays["source"] = array("float64", tuple(arguments), 1)
+            elif command == "fill":
+                name, way = arguments
+                make = duetlink.empty if way == "duetlink.empty" else np.empty
+                arrays[name] = make(arrays["source"].shape)
+                arrays[name][...] = arrays["source"]
+            elif command == "share filled":
+                assets[arguments[0]] = duet.share(arrays[arguments[0]], arguments[0])
+            elif command == "sum":
+                result = float(np.add.reduce(arrays["source"]))
+            elif command == "used":
+                result = used_bytes(os.getpid())
             elif command == "digits":
                 _share_digits(duet, *arguments)
             elif command == "many":

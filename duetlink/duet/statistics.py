@@ -62,12 +62,21 @@ class DuetStatus(Displayed):
         """The size of all that is held. A shared object counts although it is the person's own memory."""
         return sum(held.size_bytes for held in self.held)
 
+    @property
+    def shared_bytes(self) -> int:
+        """Of `held_bytes`, what is in shared memory, which a peer of this host can map: copies of assets, and
+        arrays of `duetlink.empty`.
+        """
+        return sum(held.shared_bytes for held in self.held)
+
     def table(self) -> Table:
         rows = [
             (held.title, size_text(held.size_bytes), str(held.descriptors or ""), "; ".join(held.reasons))
             for held in self.held
         ]
         caption = f"Held: {size_text(self.held_bytes)}"
+        if self.shared_bytes:
+            caption += f", {size_text(self.shared_bytes)} of it in shared memory"
         if self.descriptors is not None:
             most = f" of {self.descriptor_limit:,}" if self.descriptor_limit is not None else ""
             caption += f"; {self.descriptors:,}{most} descriptors open"

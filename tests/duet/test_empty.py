@@ -126,6 +126,25 @@ def test_a_share_that_fails_and_a_gift_leave_the_array_as_it_was(near: DuetPair)
     assert pointer(scientist, "scans").get(timeout_s=10)[0] == 2
 
 
+def test_the_status_counts_the_bytes_in_shared_memory_once(near: DuetPair) -> None:
+    owner, scientist = near
+    array = filled()
+    owner.share(array, "mapped")
+    owner.share(array + 1, "copied")
+    for name in ("mapped", "copied"):
+        pointer(scientist, name).get(timeout_s=10)
+    size_bytes = owner.store["mapped"].size_bytes
+    sizes = {held.title: (held.size_bytes, held.shared_bytes) for held in owner.status().held}
+    assert sizes == {
+        "mapped, revision 1": (size_bytes, size_bytes),
+        "shared memory of mapped, revision 1": (0, 0),
+        "copied, revision 1": (size_bytes, 0),
+        "shared memory of copied, revision 1": (size_bytes, size_bytes),
+    }
+    assert (owner.status().held_bytes, owner.status().shared_bytes) == (3 * size_bytes, 2 * size_bytes)
+    assert owner.status().table().caption.startswith("Held: 25.2 MB, 16.8 MB of it in shared memory; ")
+
+
 def test_the_memory_ends_with_the_asset_and_the_array(near: DuetPair) -> None:
     owner, scientist = near
     array = filled()

@@ -23,6 +23,7 @@ class HeldStatus:
     size_bytes: int
     descriptors: int  # number of this process's descriptors that are open for it
     reasons: tuple[str, ...]  # without repetition, with the count if it is above 1
+    shared_bytes: int = 0  # of its size, what is in memory that a peer of this host can map
 
 
 class Retained:
@@ -32,11 +33,14 @@ class Retained:
     concurrent calls, except that any thread may call `status`.
     """
 
-    __slots__ = ("_closers", "_reasons", "descriptors", "size_bytes", "title")
+    __slots__ = ("_closers", "_reasons", "descriptors", "shared_bytes", "size_bytes", "title")
 
-    def __init__(self, title: str = "", size_bytes: int = 0, descriptors: int = 0) -> None:
+    def __init__(
+        self, title: str = "", size_bytes: int = 0, descriptors: int = 0, shared_bytes: int = 0
+    ) -> None:
         self.title = title
         self.size_bytes = size_bytes
+        self.shared_bytes = shared_bytes
         self.descriptors = descriptors
         self._reasons: dict[tuple[str, Hashable], None] = {}
         self._closers: dict[Callable[[], None], None] = {}
@@ -75,7 +79,7 @@ class Retained:
         if len(reasons) > 1:
             counted = Counter(reasons).items()
             reasons = [reason if count == 1 else f"{reason} (×{count})" for reason, count in counted]
-        return HeldStatus(self.title, self.size_bytes, self.descriptors, tuple(reasons))
+        return HeldStatus(self.title, self.size_bytes, self.descriptors, tuple(reasons), self.shared_bytes)
 
 
 class Holdings:

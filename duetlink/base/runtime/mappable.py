@@ -28,8 +28,7 @@ from typing import Any
 
 from duetlink.base.runtime import forks, shared_memory
 
-# Whole pages on every system, and room for the header of a record with a thousand fields. Untouched pages of
-# a memfd take no memory.
+# Whole pages on every system, and room for the header of a record with a thousand fields.
 HEAD_BYTES = TAIL_BYTES = 64 * 1024
 
 # The sender's and the receiver's arrays beside the data stay aligned for numbers of 8 bytes.

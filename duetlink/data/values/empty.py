@@ -39,7 +39,8 @@ def empty(
     Only the whole array is shared in place, by itself or in a container with little beside it: also as
     `torch.from_numpy(array)` or `pyarrow.array(array)`, or in another shape. A part of it is copied.
 
-    Its memory is ordinary memory, from `numpy.empty` or `torch.empty`, below 1 MiB, for dtypes that hold
+    All of its memory is taken at once, which takes part of the time that filling it would take. It is
+    ordinary memory, from `numpy.empty` or `torch.empty`, below 1 MiB, for dtypes that hold
     Python objects, on systems without memfds (macOS, Windows), and if memory or descriptors are short. A
     process that is forked from this one has a view of its own: it sees what is written here until its own
     first write to a page, and its writes do not reach this process.

@@ -153,6 +153,8 @@ class Content:
         The array is copy-on-write from then on, and the content stays as it is now.
         """
         self._encoded, self._sealed = seal(self._encoded)
+        if self._sealed is not None:
+            self.held.shared_bytes = self.size_bytes
 
     def prepare(self, submit: Callable[..., concurrent.futures.Future[Outgoing]]) -> None:
         """Start to compute the fingerprint on a thread of `submit`. Later changes of the object's memory are

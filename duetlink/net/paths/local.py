@@ -194,7 +194,10 @@ class LocalPath(Path):
         if not outgoing.held.is_kept:
             self._drop(memory)
             raise PathUnavailable("it is no longer offered")
-        held = Retained(f"shared memory of {outgoing.held.title or 'a value'}", outgoing.size_bytes, 1)
+        # what is in sealed memory counts with the object itself
+        size_bytes = outgoing.size_bytes if outgoing.sealed is None else 0
+        title = f"shared memory of {outgoing.held.title or 'a value'}"
+        held = Retained(title, size_bytes, descriptors=1, shared_bytes=size_bytes)
         placed = _Placed(outgoing, memory, held)
         no_longer_kept = partial(self._evict, placed)
         outgoing.held.at_end(no_longer_kept)
