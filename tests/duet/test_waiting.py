@@ -213,6 +213,33 @@ def test_the_bar_says_who_has_paused_and_leaves_the_pause_out_of_its_rate(
     assert (status.duration_s, status.paused_s, status.bytes_per_s) == (62.0, 60.0, 250.0)
 
 
+def test_a_bar_shows_how_much_of_an_array_the_sender_has_copied_to_shared_memory(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars: list[Any] = []
+    draw = drawn_bar
+
+    def note(**look: Any) -> Any:
+        bars.append(draw(**look))
+        return bars[-1]
+
+    monkeypatch.setattr(progress, "bar", note)
+    moving = Transfer("scan", "in", 1000)
+    with Progress("scan", "clinic") as shown:
+        clock.now_s += 2.0
+        moving.placed_bytes = 400
+        shown.show(moving)
+        (bar,) = bars
+        assert (bar.n, bar.postfix) == (400, "into shared memory")
+        moving.path, moving.placed_bytes = "tcp", 0  # it did not fit
+        moving.done_bytes = 100
+        shown.show(moving)
+        assert (bar.n, bar.postfix) == (100, "tcp")
+        moving.done_bytes = 1000
+        shown.show(moving)
+    assert bar.n == 1000
+
+
 @pytest.mark.usefixtures("log")
 def test_a_log_gets_a_line_of_a_transfer_each_minute_and_one_of_its_end(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

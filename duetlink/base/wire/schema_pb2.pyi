@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Envelope(_message.Message):
-    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "client_certificate", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "codec_wanted", "mock_query", "work_log", "feed_query", "group_notice")
+    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "client_certificate", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "transfer_placing", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "codec_wanted", "mock_query", "work_log", "feed_query", "group_notice")
     ID_FIELD_NUMBER: _ClassVar[int]
     REPLY_TO_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class Envelope(_message.Message):
     WITHDRAW_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
     TRANSFER_PAUSE_FIELD_NUMBER: _ClassVar[int]
+    TRANSFER_PLACING_FIELD_NUMBER: _ClassVar[int]
     CARRIER_OPEN_FIELD_NUMBER: _ClassVar[int]
     CARRIER_WANTED_FIELD_NUMBER: _ClassVar[int]
     CARRIER_SIGNAL_FIELD_NUMBER: _ClassVar[int]
@@ -76,6 +77,7 @@ class Envelope(_message.Message):
     withdraw: Withdraw
     delivery: Delivery
     transfer_pause: TransferPause
+    transfer_placing: TransferPlacing
     carrier_open: CarrierOpen
     carrier_wanted: CarrierWanted
     carrier_signal: CarrierSignal
@@ -91,7 +93,7 @@ class Envelope(_message.Message):
     work_log: WorkLog
     feed_query: FeedQuery
     group_notice: GroupNotice
-    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., client_certificate: _Optional[_Union[ClientCertificate, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., codec_wanted: _Optional[_Union[CodecWanted, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ..., feed_query: _Optional[_Union[FeedQuery, _Mapping]] = ..., group_notice: _Optional[_Union[GroupNotice, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., client_certificate: _Optional[_Union[ClientCertificate, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., transfer_placing: _Optional[_Union[TransferPlacing, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., codec_wanted: _Optional[_Union[CodecWanted, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ..., feed_query: _Optional[_Union[FeedQuery, _Mapping]] = ..., group_notice: _Optional[_Union[GroupNotice, _Mapping]] = ...) -> None: ...
 
 class Done(_message.Message):
     __slots__ = ()
@@ -314,6 +316,14 @@ class TransferPause(_message.Message):
     transfer_id: bytes
     paused: bool
     def __init__(self, transfer_id: _Optional[bytes] = ..., paused: bool = ...) -> None: ...
+
+class TransferPlacing(_message.Message):
+    __slots__ = ("transfer_id", "placed_bytes")
+    TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
+    PLACED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    transfer_id: bytes
+    placed_bytes: int
+    def __init__(self, transfer_id: _Optional[bytes] = ..., placed_bytes: _Optional[int] = ...) -> None: ...
 
 class ManifestQuery(_message.Message):
     __slots__ = ("transfer_id",)

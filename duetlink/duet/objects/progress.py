@@ -39,13 +39,15 @@ class Progress:
             return
         who = self._paused_by(status)
         drawn.bar_format = _PAUSED if who else None
-        drawn.set_postfix_str(f"paused by {who}" if who else transfer.path, refresh=bool(who))
+        is_placed = transfer.placed_bytes > transfer.done_bytes
+        words = "into shared memory" if is_placed else transfer.path
+        drawn.set_postfix_str(f"paused by {who}" if who else words, refresh=bool(who))
         if who:
             return
         longer_s, self._paused_s = status.paused_s - self._paused_s, status.paused_s
         drawn.start_t += longer_s
         drawn.last_print_t += longer_s
-        drawn.update(transfer.done_bytes - drawn.n)
+        drawn.update(max(transfer.done_bytes, transfer.placed_bytes) - drawn.n)
         if transfer.done_bytes == transfer.size_bytes:
             self.close()
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -28,6 +29,7 @@ from duetlink.net.link.export import Export, Sources
 from duetlink.net.link.holding import Versions, parts_to_wire
 from duetlink.net.link.traffic import Traffic
 from duetlink.net.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
+from duetlink.net.paths.base import Path
 from duetlink.net.paths.local import INLINE_BYTES, LocalPath
 from duetlink.net.paths.path_selector import PathSelector
 from duetlink.net.peer.rpc import Rpc
@@ -38,6 +40,7 @@ KEY_BYTES = 32
 _REMEMBERED = 1024  # the latest fingerprints, and the latest retired transfers
 _MAX_RANGES = 1 << 17
 _PLAIN_CHUNK_BYTES = 64 * 1024  # small, so that a probe of a slow path receives several
+_PLACING_S = 0.25  # between two messages that say how far a long copy is
 _TINY_BYTES = 512  # bodies of at most this size are sent inline even if the peer may still have them
 GOING_OUT = "it is being sent"
 MAX_OPEN = 256  # offers that the peer has not finished
@@ -129,6 +132,8 @@ class Exports:
     async def _add_ticket(self, offer: pb.TransferOffer, export: Export, path: str) -> None:
         started_s = time.monotonic()
         try:
+            if self._path_selector.named(path).takes_long(export.outgoing):
+                return  # the receiver asks for one, and is told how far it is
             ticket = await self._make_ticket(offer.transfer_id, path, export.outgoing.whole)
         except PathUnavailable:
             return  # the receiver will ask for another
@@ -340,7 +345,8 @@ class Exports:
             reference = self._versions.reference(export.transfer.name, export.outgoing, fingerprint)
             order = Order(ranges, partial(self._begin, export, path_name), reference, export.gate)
         export.paths[path.name] = path
-        ticket = await path.offer(transfer_id, export.outgoing, order)
+        async with self._told(transfer_id, export, path):
+            ticket = await path.offer(transfer_id, export.outgoing, order)
         if transfer_id not in self._open:  # ended while the ticket was made
             path.release(transfer_id)
             if export.transfer.state == CANCELLED:
@@ -348,6 +354,26 @@ class Exports:
             self._export(transfer_id)  # raises
         export.transfer.path = path.name
         return ticket
+
+    @contextlib.asynccontextmanager
+    async def _told(self, transfer_id: bytes, export: Export, path: Path) -> AsyncIterator[None]:
+        """Tell the receiver within the block, if that may take long, how much of the body is prepared."""
+
+        async def tell() -> None:
+            while True:
+                await asyncio.sleep(_PLACING_S)
+                placed_bytes = export.transfer.placed_bytes = path.placed_bytes(export.outgoing)
+                self._rpc.tell_nowait(pb.TransferPlacing(transfer_id=transfer_id, placed_bytes=placed_bytes))
+
+        telling = asyncio.ensure_future(tell()) if path.takes_long(export.outgoing) else None
+        try:
+            yield
+        except BaseException:
+            export.transfer.placed_bytes = 0
+            raise
+        finally:
+            if telling is not None:
+                telling.cancel()
 
     def _begin(self, export: Export, path_name: str, now_s: float) -> CodecController:
         controller = CodecController(

@@ -242,6 +242,8 @@ class Imports:
                 avoid[path.name] = str(error)
                 continue
             transfer.path = path.name
+            if path.name != LocalPath.name:
+                transfer.placed_bytes = 0
             try:
                 await self._fetch(path, ticket, receive_buffer, pull, avoid)
                 why = "the peer's stream ended early"

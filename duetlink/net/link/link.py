@@ -140,6 +140,7 @@ class Link:
             call_timeout_s=settings.call_timeout_s,
         )
         self.rpc.notice(pb.TransferPause, self._transfer_paused)
+        self.rpc.notice(pb.TransferPlacing, self.imports.pulls.peer_places)
         self.rpc.notice(pb.TransferEnd, self._transfer_ended)
         guest = Guest(tickets, self.tuning.rate_cap, self.exports.served, self.exports.refused)
         self._serving = asyncio.ensure_future(self._serve_flight(guest, *self._listens_at(known)))

@@ -53,6 +53,12 @@ class Pulls:
         elif pull.transfer.set_paused(there=pause.paused):
             pull.follow()
 
+    def peer_places(self, placing: pb.TransferPlacing) -> None:
+        """Record how much of a body the sender has copied to shared memory. It is shown, and nothing else."""
+        pull = self._open.get(placing.transfer_id)
+        if pull is not None:
+            pull.transfer.placed_bytes = min(placing.placed_bytes, pull.transfer.size_bytes)
+
     def peer_ended(self, end: pb.TransferEnd) -> None:
         """Handle the sender's end of a transfer: it was cancelled, or its asset was retired."""
         pull = self._open.get(end.transfer_id)

@@ -35,6 +35,7 @@ class TransferStatus:
     paused_here: bool = False
     paused_there: bool = False
     paused_s: float = 0.0  # the part of the duration in which it was paused
+    placed_bytes: int = 0  # what the sender has copied to shared memory, if it is large
 
     @property
     def bytes_per_s(self) -> float:
@@ -76,6 +77,7 @@ class Transfer:
         self.size_bytes = size_bytes
         self.done_bytes = 0
         self.wire_bytes = 0
+        self.placed_bytes = 0  # what the sender has copied to shared memory, where that takes long
         self.path = ""
         self.mapped = False  # the receiver can read all of it, whatever was counted so far
         self.state = RUNNING
@@ -193,4 +195,5 @@ class Transfer:
             self.paused_here,
             self.paused_there,
             self._paused_s + (until_s - since_s if since_s is not None else 0.0),
+            self.placed_bytes,
         )

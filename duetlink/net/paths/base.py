@@ -96,6 +96,14 @@ class Path(ABC):
     async def prepare(self, outgoing: Outgoing) -> None:  # noqa: B027 - most paths have nothing to prepare
         """Sender: prepare what `offer` will need for this body, if the path is up and that pays."""
 
+    def takes_long(self, outgoing: Outgoing) -> bool:
+        """Sender: return True if `offer` takes so long for this body that people should see how far it is."""
+        return False
+
+    def placed_bytes(self, outgoing: Outgoing) -> int:
+        """Sender: return how much of a body that takes long has been prepared by a running `offer`."""
+        return 0
+
     @abstractmethod
     async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:
         """Sender: make a ticket for the ordered parts of `outgoing`, good for one fetch.

@@ -42,6 +42,9 @@ FETCHED = "the peer fetches it"
 # So small that a piece is still in the cache when it is digested after it was written.
 _PIECE_BYTES = 1024 * 1024
 
+# A smaller body is copied before a progress bar would appear.
+_LONG_BYTES = 256 * 1024 * 1024
+
 # Two threads keep the kernel busy with providing fresh pages.
 _WRITERS = 2
 
@@ -74,6 +77,7 @@ class LocalPath(Path):
         self._ready: dict[_Placed, None] = {}  # least recently used first
         self._transfers: dict[bytes, _Placed] = {}  # by transfer number
         self._held: set[SharedMemory] = set()
+        self._written: dict[Outgoing, list[int]] = {}  # bytes so far, by thread, of bodies being written
         self._same_host = self._closed = False
         context.rpc.handle(pb.LocalChallenge, self._prove)
 
@@ -102,6 +106,14 @@ class LocalPath(Path):
         fits = outgoing.size_bytes > INLINE_BYTES and is_cheap
         if self._same_host and fits and outgoing.held.is_kept:
             await self._find(outgoing)
+
+    def takes_long(self, outgoing: Outgoing) -> bool:
+        placing = self._placed.get(outgoing)
+        is_there = outgoing.sealed is not None or (placing is not None and placing.done())
+        return outgoing.size_bytes >= _LONG_BYTES and not is_there
+
+    def placed_bytes(self, outgoing: Outgoing) -> int:
+        return sum(self._written.get(outgoing, ()))
 
     async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:
         self._context.holdings.keep(outgoing.held, FETCHED, transfer_id)
@@ -223,16 +235,18 @@ class LocalPath(Path):
         self._held.add(memory)
         loop = asyncio.get_running_loop()
         share = -(-outgoing.leaves // _WRITERS)
+        written = self._written[outgoing] = [0] * _WRITERS
         writers = [
             loop.run_in_executor(
                 self._context.reading,
                 _write_leaves,
                 memory,
                 outgoing,
-                first,
-                min(first + share, outgoing.leaves),
+                range(first, min(first + share, outgoing.leaves)),
+                written,
+                number,
             )
-            for first in range(0, outgoing.leaves, max(share, 1))
+            for number, first in enumerate(range(0, outgoing.leaves, max(share, 1)))
         ]
         try:
             await asyncio.shield(asyncio.gather(*writers))
@@ -240,6 +254,8 @@ class LocalPath(Path):
             await asyncio.wait(writers)  # they are still writing to the descriptor
             self._drop(memory)
             raise
+        finally:
+            del self._written[outgoing]
         memory.seal()
         return memory
 
@@ -254,8 +270,13 @@ def _drop(path: weakref.ref[LocalPath], memory: SharedMemory) -> None:
         alive._drop(memory)
 
 
-def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int) -> None:
-    """Write the leaves from `first` up to `end`, on an I/O thread. Raises AssetChanged if one has changed."""
+def _write_leaves(
+    memory: SharedMemory, outgoing: Outgoing, leaves: range, counts: list[int], number: int
+) -> None:
+    """Write some leaves, on an I/O thread, and count their bytes in `counts[number]`.
+
+    Raises AssetChanged if one has changed.
+    """
 
     def written(leaf: int) -> Iterator[memoryview]:
         position = leaf * LEAF_BYTES
@@ -263,8 +284,9 @@ def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int
             memory.write(piece, position)
             yield piece
             position += len(piece)
+            counts[number] += len(piece)
 
-    for leaf in range(first, end):
+    for leaf in leaves:
         outgoing.check_leaf(leaf, leaf_digest(written(leaf)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -24,13 +25,16 @@ from duetlink.errors import (
 )
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.flight.client import FlightClient
+from duetlink.net.link import exports as exports_module
 from duetlink.net.link.link import Link
+from duetlink.net.link.pull import Pull
+from duetlink.net.link.transfer import Transfer
 from duetlink.net.paths import local as local_module
 from duetlink.net.paths.path_selector import DOWN, IDLE, OPENING, UP, PathSelector, Speed
 from duetlink.net.paths.shared_memory import Region, SharedMemory, open_region
 from duetlink.net.paths.tcp import TcpPath
 from duetlink.settings import Settings
-from duetlink.testing.faults import context_of, end_of, replace_function, send_bulk
+from duetlink.testing.faults import context_of, end_of, replace_function, send_bulk, set_constants
 from duetlink.testing.paths import PathContract
 
 MIB = 1024 * 1024
@@ -151,6 +155,50 @@ def test_a_value_that_is_not_in_its_memory_or_in_much_more_is_not_mapped(
     with pytest.raises(TransferFailed, match="cannot hold a value of 10 bytes"):
         open_region(replace(memory.region, start_bytes=start_bytes, total_bytes=total_bytes))
     memory.close()
+
+
+async def test_the_receiver_is_told_how_far_the_copy_of_a_large_body_is(
+    make_pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    write = SharedMemory.write
+
+    def slow(self: SharedMemory, piece: memoryview, offset_bytes: int) -> None:
+        if offset_bytes >= MIB:
+            go_on.wait(30)
+        write(self, piece, offset_bytes)
+
+    receiver, sender = await make_pair(only("local"))
+    set_constants(monkeypatch, local_module, LONG_BYTES=MIB)
+    set_constants(monkeypatch, exports_module, PLACING_S=0.001)
+    monkeypatch.setattr(SharedMemory, "write", slow)
+    array = np.arange(2 * MIB, dtype=np.uint8)
+    body = outgoing(array)
+    offer = await sender.exports.offer("x", body, "local")
+    assert not offer.HasField("ticket")
+    pulling = asyncio.ensure_future(receiver.imports.pull("x", offer, 1 << 40))
+    while not (of := receiver.statistics("").transfers) or not of[-1].placed_bytes:
+        await asyncio.sleep(0.001)
+    (coming,) = receiver.statistics("").transfers
+    assert (coming.placed_bytes, coming.done_bytes, coming.state) == (MIB, 0, "running")
+    go_on.set()
+    assert bytes(await pulling) == array.tobytes()
+    again = await sender.exports.offer("x", body, "local")
+    assert again.HasField("ticket")  # it is in shared memory now
+    sender.exports.withdraw(again)
+
+
+@pytest.mark.parametrize(("said_bytes", "shown_bytes"), [(5, 5), (1 << 63, 10)])
+async def test_what_the_peer_says_of_its_copy_is_shown_up_to_the_announced_size(
+    make_pair: Any, said_bytes: int, shown_bytes: int
+) -> None:
+    receiver, _ = await make_pair(only("local"))
+    pulls, transfer = receiver.imports.pulls, Transfer("x", "in", 10)
+    placing = pb.TransferPlacing(transfer_id=bytes(16), placed_bytes=said_bytes)
+    pulls.peer_places(placing)  # of a transfer that is not known: ignored
+    pulls.add(bytes(16), Pull(transfer))
+    pulls.peer_places(placing)
+    assert (transfer.placed_bytes, transfer.done_bytes) == (shown_bytes, 0)
 
 
 def sealed_array(value: np.ndarray) -> Outgoing:
