@@ -116,7 +116,7 @@ class MappableMemory:
 
         Raises:
             OSError: EBUSY if another process can still write to the memory. `cells` are private then, and
-                later calls return None.
+                later calls return None. Another error: there is no memory or address space for a mapping.
         """
         start_bytes = HEAD_BYTES - len(header)
         if start_bytes < 0 or start_bytes % ALIGNMENT_BYTES or len(trailer) > TAIL_BYTES:

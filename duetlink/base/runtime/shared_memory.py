@@ -103,7 +103,7 @@ def map_privately(fd: int, size_bytes: int) -> memoryview:
     import numpy as np
 
     # before Python 3.13 an mmap object holds a duplicate of its descriptor for as long as it lives
-    address = _mmap(None, size_bytes, flags, fd)
+    address = _mmap(size_bytes, flags, fd)
     memory = (ctypes.c_ubyte * size_bytes).from_address(address)
     weakref.finalize(memory, unmap, address, size_bytes).atexit = False
     octets: np.ndarray = np.frombuffer(memoryview(memory), np.uint8)
@@ -116,31 +116,36 @@ def map_shared(fd: int, size_bytes: int) -> int:
     Its pages are made at once, so that memory which was found to be free is still free, and because one call
     for large memory costs less than a page fault for each.
     """
-    return _mmap(None, size_bytes, mmap.MAP_SHARED | mmap.MAP_POPULATE, fd)
+    return _mmap(size_bytes, mmap.MAP_SHARED | mmap.MAP_POPULATE, fd)
 
 
 def remap_privately(address: int, fd: int, size_bytes: int) -> None:
     """Replace a mapping, in one step and at the same address, by a private one as of `map_privately`.
 
-    Linux. Raises OSError.
+    Linux. Raises OSError; then the mapping is as it was.
     """
-    _mmap(address, size_bytes, mmap.MAP_PRIVATE | _MAP_FIXED, fd)
+    # not mmap with MAP_FIXED, which may remove the old mapping and fail afterwards, for want of memory
+    elsewhere = _mmap(size_bytes, mmap.MAP_PRIVATE, fd)
+    if _libc().mremap(elsewhere, size_bytes, size_bytes, _MOVE_TO_ADDRESS, address) == _FAILED:
+        error = ctypes.get_errno()
+        unmap(elsewhere, size_bytes)
+        raise OSError(error, os.strerror(error))
 
 
 def unmap(address: int, size_bytes: int) -> None:
     _libc().munmap(address, size_bytes)
 
 
-def _mmap(address: int | None, size_bytes: int, flags: int, fd: int) -> int:
-    found = _libc().mmap(address, size_bytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0)
-    if found == _MAP_FAILED:
+def _mmap(size_bytes: int, flags: int, fd: int) -> int:
+    found = _libc().mmap(None, size_bytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0)
+    if found == _FAILED:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
     return int(found)
 
 
-_MAP_FIXED = 0x10  # of mmap(2), which Python's module does not name
-_MAP_FAILED = ctypes.c_void_p(-1).value
+_MOVE_TO_ADDRESS = 3  # MREMAP_MAYMOVE | MREMAP_FIXED, of mremap(2)
+_FAILED = ctypes.c_void_p(-1).value
 
 
 @functools.cache
@@ -154,6 +159,14 @@ def _libc() -> Any:
         ctypes.c_int,
         ctypes.c_int,
         ctypes.c_long,  # off_t
+    )
+    libc.mremap.restype = ctypes.c_void_p
+    libc.mremap.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_void_p,
     )
     libc.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
     return libc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import math
 import operator
 import sys
@@ -90,12 +91,11 @@ def seal(encoded: Encoded) -> tuple[Encoded, SealedBody | None]:
         try:
             sealed = memory.seal(b"".join(header), b"".join(trailer))
         except OSError as error:
-            warnings.warn(
-                f"the array is shared by a copy of its memory, which cannot be sealed: {error.strerror}. "
-                "Another process can write to it, such as one that was forked by a library in C",
-                SharedByCopy,
-                stacklevel=2,
-            )
+            why = f"{error.strerror}"
+            if error.errno == errno.EBUSY:
+                why = "another process can write to it, such as one that was forked by a library in C"
+            words = f"the array is shared by a copy of its memory, which cannot be sealed: {why}"
+            warnings.warn(words, SharedByCopy, stacklevel=2)
             break
         if sealed is None:
             break

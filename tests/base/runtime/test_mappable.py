@@ -8,6 +8,7 @@ import errno
 import gc
 import mmap
 import os
+import resource
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -191,6 +192,27 @@ def test_what_was_sealed_can_be_used_in_a_fork() -> None:
 
     assert in_a_fork(work) == bytes([5, 6, 5, True])
     assert memory.seal(b"", b"") is sealed
+
+
+def test_an_array_is_whole_where_its_memory_cannot_be_mapped_privately() -> None:
+    def work() -> bytes:
+        size_bytes = 64 * 1024 * 1024
+        memory, array = made(size_bytes)
+        array[-1] = 7
+        with open("/proc/self/statm", encoding="ascii") as file:
+            used_bytes = int(file.read().split()[0]) * mmap.PAGESIZE
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (used_bytes + size_bytes // 2, limits[1]))
+        try:
+            memory.seal(HEADER, b"")
+        except OSError as error:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+            array[0] = 8
+            sealed = memory.seal(HEADER, b"")
+            return bytes([error.errno or 0, array[-1], sealed is not None and sealed.body[len(HEADER)]])
+        return b""
+
+    assert in_a_fork(work) == bytes([errno.ENOMEM, 7, 8])
 
 
 def test_where_there_is_no_memfd_an_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

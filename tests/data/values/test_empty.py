@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -209,12 +210,18 @@ def test_an_arrow_array_and_a_table_of_one_column_have_it_by_numpy() -> None:
 
 
 @linux
-def test_what_cannot_be_sealed_is_said_and_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(errno.EBUSY, "forked by a library in C"), (errno.ENOMEM, "sealed: Cannot allocate memory$")],
+)
+def test_what_cannot_be_sealed_is_said_and_is_copied(
+    error: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def busy(*args: object) -> Any:
-        raise OSError(16, os.strerror(16))
+        raise OSError(error, os.strerror(error))
 
     monkeypatch.setattr(MappableMemory, "seal", busy)
-    with pytest.warns(SharedByCopy, match="Device or resource busy.*forked by a library in C"):
+    with pytest.warns(SharedByCopy, match=words):
         assert sealed(empty(COUNT)) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
