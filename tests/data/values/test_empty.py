@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -207,6 +209,15 @@ def test_an_arrow_array_and_a_table_of_one_column_have_it_by_numpy() -> None:
     assert back[3].as_py() == 1.5
     ints = pa.Array.from_buffers(pa.int32(), 2 * COUNT, [None, pa.py_buffer(empty(2 * COUNT, "int32"))])
     assert sealed(pa.table({"x": ints})).num_rows == 2 * COUNT
+
+
+@linux
+def test_a_series_made_from_it_has_it_and_a_frame_of_several_columns_is_copied() -> None:
+    array = empty(COUNT)
+    array[3] = 1.5
+    assert sealed(pd.Series(array, name="x", copy=False))[3] == 1.5
+    assert sealed(pl.Series("x", empty(COUNT))).len() == COUNT
+    assert sealed(pd.DataFrame(empty((3, COUNT)).T, copy=False)) is None
 
 
 @linux
