@@ -46,7 +46,8 @@ class Timeline:
             found["summed_s"] = time.perf_counter() - self.began_s
             return future.value()
 
-        return allreduce_hook(None, bucket).then(summed)
+        assert dist.group.WORLD is not None
+        return allreduce_hook(dist.group.WORLD, bucket).then(summed)
 
 
 def hook(timeline: Timeline, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -23,9 +23,9 @@ import click
 import numpy as np
 
 from benchmarks.command import benchmark, rounds
-from benchmarks.harness import Sample, interleave, ratio, report, timed
+from benchmarks.harness import MIB, Sample, interleave, ratio, report, timed
 from benchmarks.owner import Owner, used_bytes
-from duetlink.settings import MIB, Settings
+from duetlink import Settings
 
 SIZES_MIB = (16, 64, 256, 1024)
 WAYS = ("numpy.empty", "duetlink.empty")
