@@ -77,7 +77,8 @@ FLOORS = {
     "groups.collectives": (
         ("schedules",),
         ("execution",),
-        ("planning", "same_host"),
+        ("planning",),
+        ("same_host",),
         ("values",),
         ("sums", "reduce_options"),
         ("figures_agreement", "point_to_point"),

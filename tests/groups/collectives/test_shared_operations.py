@@ -16,7 +16,7 @@ from duetlink.base.runtime import shared_memory
 from duetlink.errors import OperationAborted, OperationMismatch, PeerLost
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.groups.collectives.same_host import host_memory, shared
+from duetlink.groups.collectives.same_host import shared
 from duetlink.groups.collectives.same_host.host_memory import Memory, OwnMemory, open_others
 from duetlink.groups.links.transport import Message
 from duetlink.testing.faults import set_constants
@@ -184,21 +184,7 @@ async def test_an_interrupt_is_told_to_those_who_wait_in_memory(make_group: Make
     assert "rank 0 (member 0) gave up barrier(uint8[0], shared) at x.py:1" in str(found[1])
 
 
-async def test_unless_all_can_map_all_none_does(
-    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    group = make_group(3)
-    real = host_memory.open_others
-    monkeypatch.setattr(
-        host_memory, "open_others", lambda told, rank: None if rank == 1 else real(told, rank)
-    )
-    await group.all(lambda m: m.agree())
-    chosen = {member.explain("all_reduce", 1).chosen.algorithm for member in group.members}
-    assert chosen == {"butterfly"}
-    assert await group.all(lambda m: m.all_reduce(1)) == [3] * 3
-
-
-async def test_one_member_that_must_not_share_keeps_all_from_it() -> None:
+async def test_a_member_that_must_not_share_keeps_to_messages() -> None:
     network = MemoryNetwork(2)
     members = [
         Collectives(transport, may_share=rank == 0) for rank, transport in enumerate(network.transports)
@@ -214,7 +200,6 @@ def test_only_memory_of_that_name_that_is_sealed_and_labelled_is_mapped() -> Non
     own = OwnMemory()
     pid, fd, label = json.loads(own.address)
     found = open_others([own.address, b""], 1)
-    assert found is not None
     assert found[0] is not None
     with pytest.raises(ValueError, match="read-only"):
         found[0].data(0)[0] = 1
@@ -231,11 +216,11 @@ def test_only_memory_of_that_name_that_is_sealed_and_labelled_is_mapped() -> Non
         json.dumps([pid, plain, label]).encode(),
         json.dumps([2**22 + 1, fd, label]).encode(),
     ):
-        assert open_others([told, b""], 1) is None
+        assert open_others([told, b""], 1) == [None, None]
     os.close(other)
     os.close(plain)
     own.hide()
-    assert open_others([own.address, b""], 1) is None
+    assert open_others([own.address, b""], 1) == [None, None]
     own.memory.close()
 
 

@@ -28,6 +28,8 @@ PARTS_AT_ONCE = 4
 _PATHS = ("", "local", "tcp", "punched", "udp", "relay", "channel")
 _ROW = struct.Struct("<dd??B")
 
+HostRanks = tuple[tuple[int, ...], ...]  # the ranks of each host that share memory, ascending
+
 
 @dataclass(frozen=True, slots=True)
 class LinkFigures:

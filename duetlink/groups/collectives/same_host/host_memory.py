@@ -140,18 +140,9 @@ def supported() -> bool:
     return sys.platform == "linux" and os.path.isdir("/proc/self/fd")
 
 
-def open_others(addresses: Sequence[bytes], rank: int) -> list[Memory | None] | None:
-    """Map all members' memory, by rank, with None at this rank; None if any of it cannot be mapped here."""
-    found: list[Memory | None] = []
-    for index, address in enumerate(addresses):
-        memory = None if index == rank else _open(address)
-        if memory is None and index != rank:
-            for each in found:
-                if each is not None:
-                    each.close()
-            return None
-        found.append(memory)
-    return found
+def open_others(addresses: Sequence[bytes], rank: int) -> list[Memory | None]:
+    """Map the other members' memory, by rank; None at this rank, and where it cannot be mapped here."""
+    return [None if index == rank else _open(address) for index, address in enumerate(addresses)]
 
 
 def _open(address: bytes) -> Memory | None:

@@ -18,7 +18,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -57,13 +57,18 @@ class _Differs(Exception):
 
 
 class SharedOperations:
-    """Runs the operations of one epoch through shared memory. Belongs to the loop thread."""
+    """Runs operations of one epoch among members that share memory. Belongs to the loop thread.
 
-    def __init__(self, engine: Engine, mine: Memory, others: Sequence[Memory | None]) -> None:
+    These members are all of the epoch, or those of one host in a sum by two levels.
+    """
+
+    def __init__(self, engine: Engine, memories: Mapping[int, Memory]) -> None:
+        """`memories` are those of the members of this host by rank, with this one, in equal order at all."""
         self._engine = engine
-        self._mine = mine
-        self._all = [memory if memory is not None else mine for memory in others]
-        self._others = [(rank, memory) for rank, memory in enumerate(others) if memory is not None]
+        self._mine = memories[engine.rank]
+        self._all = list(memories.values())
+        self._others = [(rank, memory) for rank, memory in memories.items() if rank != engine.rank]
+        self._place = list(memories).index(engine.rank)  # in the order of `memories`
         self._chunk = 0  # the number of chunks of this epoch so far
         self._thread = OwnThreads(1, "duetlink-group")
 
@@ -74,7 +79,7 @@ class SharedOperations:
             memory.close()
 
     def runner(self, kind: str, root: int | None) -> RunShared:
-        """Return the function that runs an operation of that kind."""
+        """Return the function that runs an operation of that kind; `root` is a place in `memories`."""
         runs: dict[str, Callable[[Work, Backup | None], SharedRun]] = {
             "all_reduce": lambda work, backup: self._reduce(work, root, backup),
             "reduce": lambda work, backup: self._reduce(work, root, backup),
@@ -191,7 +196,7 @@ class SharedOperations:
     def _reduce(self, work: Work, root: int | None, backup: Backup | None) -> SharedRun:
         assert work.combine is not None
         array = work.taken
-        keeps = root in (None, self._engine.rank)
+        keeps = root in (None, self._place)
         items = DATA_BYTES // array.itemsize
         for start in range(0, max(len(array), 1), items):
             chunk = array[start : start + items]
@@ -205,7 +210,7 @@ class SharedOperations:
             self._engine.done_bytes += chunk.nbytes
 
     def _reduce_shares(self, combine: Combine, chunk: Array, keeps: bool) -> SharedRun:
-        number, size, rank, step = self._chunk - 1, self._engine.size, self._engine.rank, chunk.itemsize
+        number, size, rank, step = self._chunk - 1, len(self._all), self._place, chunk.itemsize
         cuts = [len(chunk) * index // size for index in range(size + 1)]
         start, stop = cuts[rank] * step, cuts[rank + 1] * step
         # no other member reads this share of this member's data
@@ -220,7 +225,7 @@ class SharedOperations:
     def _broadcast(self, work: Work, root: int, backup: Backup | None) -> SharedRun:
         array = work.taken
         items = DATA_BYTES // array.itemsize
-        here = self._engine.rank == root
+        here = self._place == root
         for start in range(0, max(len(array), 1), items):
             chunk = array[start : start + items]
             yield from self._meet(work, [(0, chunk)] if here else [])
@@ -232,7 +237,7 @@ class SharedOperations:
 
     def _gather(self, work: Work, root: int | None) -> SharedRun:
         """Bring the blocks of all members to all or to the root; each member writes its own block."""
-        array, rank = work.taken, self._engine.rank
+        array, rank = work.taken, self._place
         for pieces in self._columns(work, DATA_BYTES // array.itemsize):
             start, stop = pieces[rank]
             yield from self._meet(work, [(0, array[start:stop])])
@@ -242,7 +247,7 @@ class SharedOperations:
                         _read(self._data_of_all()[of], array[start:stop])
 
     def _scatter(self, work: Work, root: int) -> SharedRun:
-        array, rank = work.taken, self._engine.rank
+        array, rank = work.taken, self._place
         slot = self._slot_bytes()
         for pieces in self._columns(work, slot // array.itemsize):
             blocks = [(slot * to, array[start:stop]) for to, (start, stop) in enumerate(pieces)]
@@ -253,7 +258,7 @@ class SharedOperations:
 
     def _reduce_scatter(self, work: Work) -> SharedRun:
         assert work.combine is not None
-        array, rank = work.taken, self._engine.rank
+        array, rank = work.taken, self._place
         slot = self._slot_bytes()
         for pieces in self._columns(work, slot // array.itemsize):
             blocks = [(slot * to, array[start:stop]) for to, (start, stop) in enumerate(pieces)]
@@ -269,7 +274,7 @@ class SharedOperations:
 
     def _slot_bytes(self) -> int:
         """The size of each member's slot where one member's data holds the blocks of all."""
-        return DATA_BYTES // self._engine.size // _ALIGNED_BYTES * _ALIGNED_BYTES
+        return DATA_BYTES // len(self._all) // _ALIGNED_BYTES * _ALIGNED_BYTES
 
 
 def _columns(work: Work, items: int) -> list[list[tuple[int, int]]]:

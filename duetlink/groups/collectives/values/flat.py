@@ -25,7 +25,7 @@ from duetlink.groups.collectives.execution.operation import Operation
 from duetlink.groups.collectives.execution.work import RunShared, Work
 from duetlink.groups.collectives.planning.choice import SHARED, Candidate, Choice
 from duetlink.groups.collectives.planning.costs import Costs
-from duetlink.groups.collectives.same_host.shared import SharedOperations
+from duetlink.groups.collectives.same_host.hosts import Hosts
 from duetlink.groups.collectives.schedules import algorithms
 from duetlink.groups.collectives.schedules.schedule import Schedule
 
@@ -64,24 +64,26 @@ class FlatOperations:
         self.choice = Choice(Costs.unknown(engine.size))
         # what coded sums remember between calls; its decisions are equal at all members
         self.remembered: dict[str, Any] = {}
-        self._shared: SharedOperations | None = None
+        self._hosts: Hosts | None = None
 
     @property
     def is_shared(self) -> bool:
         """True if all members map each other's memory."""
-        return self._shared is not None
+        return self._hosts is not None and self._hosts.is_one
 
-    def agree(self, costs: Costs, shared: SharedOperations | None) -> None:
+    def agree(self, costs: Costs, hosts: Hosts | None) -> None:
         """Use these figures and that memory from now on; all members do so between the same two
-        operations.
+        operations. Without `hosts`, those that were agreed on before remain.
         """
-        self.choice = Choice(costs, shared=shared is not None)
-        self._shared = shared
+        if hosts is not None:
+            self.close()
+            self._hosts = hosts
+        self.choice = Choice(costs, shared=self.is_shared)
 
     def close(self) -> None:
         """Unmap shared memory; no operation may run any more. Safe to call twice."""
-        if self._shared is not None:
-            self._shared.close()
+        if self._hosts is not None and self._hosts.shared is not None:
+            self._hosts.shared.close()
 
     # -- one array of all members -------------------------------------------------------------------------
 
@@ -338,10 +340,11 @@ class FlatOperations:
 
     def _run_shared(self, kind: str, chosen: Candidate, root: int | None) -> RunShared | None:
         """Return the function that runs the operation through shared memory; None if messages were chosen."""
-        shared = self._shared
-        if shared is None or chosen.algorithm != SHARED:
+        if chosen.algorithm != SHARED:
             return None
-        return shared.runner(kind, root)
+        assert self._hosts is not None
+        assert self._hosts.shared is not None
+        return self._hosts.shared.runner(kind, root)
 
     def _schedule(self, kind: str, chosen: Candidate, root: int | None) -> Schedule:
         if chosen.algorithm == SHARED:
