@@ -7,6 +7,7 @@ through the schedule in parts, a few at a time (`layout.py`).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 import numpy as np
@@ -57,14 +58,18 @@ class ScheduleRun:
         if parts == 1:
             await self._run_part(0)
             return
-        todo = iter(range(parts))
+        await self.run_parts(range(parts), work.taken.nbytes // parts)
+
+    async def run_parts(self, parts: Sequence[int], part_bytes: int = 0) -> None:
+        """Run some parts of the array, a few at a time; each counts as `part_bytes` of progress."""
+        todo = iter(parts)
 
         async def run_some() -> None:
             for part in todo:
                 await self._run_part(part)
-                self._engine.done_bytes += work.taken.nbytes // parts
+                self._engine.done_bytes += part_bytes
 
-        tasks = [asyncio.ensure_future(run_some()) for _ in range(min(_PARTS, parts))]
+        tasks = [asyncio.ensure_future(run_some()) for _ in range(min(_PARTS, len(parts)))]
         try:
             await asyncio.gather(*tasks)
         finally:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from duetlink.base.quantities import rate_text
 from duetlink.errors import SettingError
 from duetlink.groups.collectives.execution.layout import FRAME_BYTES, Whole
-from duetlink.groups.collectives.planning.costs import Costs, predicted_s
+from duetlink.groups.collectives.planning.costs import Costs, HostRanks, predicted_s
 from duetlink.groups.collectives.planning.order import ring_order
 from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS, BY_MEMBER, schedule
 
@@ -18,6 +18,9 @@ SHARED = "shared"
 SHARED_KINDS = frozenset(ALGORITHMS) - {"all_to_all"}  # its members do not know each other's sizes
 SHARED_S = 100e-6
 SHARED_S_PER_BYTE = 1e-9
+# The algorithm within hosts in shared memory, and between one member of each by messages: `two_levels.py`.
+TWO_LEVELS = "two_levels"
+_UP_AND_DOWN_S = 2 * SHARED_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +28,25 @@ class Candidate:
     """One algorithm in one order, with its predicted time in seconds."""
 
     algorithm: str
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # for two levels, that of the leaders
     predicted_s: float
+    between: str = ""  # for two levels, the algorithm of the leaders
+    hosts: HostRanks = ()  # for two levels; the first member of each leads it
+
+    @property
+    def name(self) -> str:
+        """The algorithm with everything by which members' calls have to match, apart from the order."""
+        if not self.between:
+            return self.algorithm
+        hosts = " ".join(_joined(host) for host in self.hosts)
+        return f"{self.algorithm} {hosts} by {self.between}"
 
 
 class Choice:
     """Chooses by one epoch's figures. Members with equal figures choose the same."""
 
-    def __init__(self, costs: Costs, *, shared: bool = False) -> None:
-        """`shared`: all members map each other's memory."""
+    def __init__(self, costs: Costs) -> None:
         self.costs = costs
-        self._shared = shared
         self._natural = tuple(range(costs.size))
         self.best = functools.lru_cache(maxsize=256)(self._best)
         self.best_by_messages = functools.lru_cache(maxsize=256)(self._best_by_messages)
@@ -45,14 +56,22 @@ class Choice:
         """The order of the members around a ring."""
         return ring_order(self.costs)
 
+    @functools.cached_property
+    def _between_hosts(self) -> Choice | None:
+        """The choice among the first members of all hosts; None if there are no two levels."""
+        hosts = self.costs.hosts
+        return Choice(self.costs.among([host[0] for host in hosts])) if len(hosts) > 1 else None
+
     def candidates(self, kind: str, size_bytes: int, root: int = 0) -> list[Candidate]:
         """Return every algorithm that could be chosen, in the order of the table of algorithms.
 
         `size_bytes` is the size of the whole array: for an all-gather, of the result.
         """
         shared = []
-        if self._shared and kind in SHARED_KINDS:
+        if len(self.costs.hosts) == 1 and kind in SHARED_KINDS:
             shared = [Candidate(SHARED, self._natural, size_bytes * SHARED_S_PER_BYTE + SHARED_S)]
+        elif self._between_hosts is not None and kind == "all_reduce":
+            shared = [self._two_levels(self._between_hosts.best(kind, size_bytes), size_bytes)]
         both = [self._natural] if self.ring == self._natural else [self._natural, self.ring]
         return shared + [
             Candidate(name, order, self._predicted_s(kind, name, order, size_bytes, root))
@@ -62,6 +81,8 @@ class Choice:
 
     def check(self, kind: str, algorithm: str | None) -> None:
         """Raise SettingError if no group has that algorithm for that operation."""
+        if algorithm == TWO_LEVELS and kind == "all_reduce":
+            return
         if algorithm not in (None, SHARED, *ALGORITHMS[kind]):
             raise _no_algorithm(kind, algorithm)
 
@@ -80,6 +101,11 @@ class Choice:
         """Return the fastest candidate (of that algorithm, if one is given); shared memory always wins."""
         found = self.candidates(kind, size_bytes, root)
         named = [candidate for candidate in found if algorithm in (None, candidate.algorithm)]
+        if not named and algorithm == TWO_LEVELS and kind == "all_reduce":
+            raise SettingError(
+                f"{TWO_LEVELS} needs members on several hosts, two of them on one; in this group "
+                + ("all are on one host" if self.costs.hosts else "no two members share memory")
+            )
         if not named:
             raise _no_algorithm(kind, algorithm)
         return min(named, key=lambda candidate: (candidate.algorithm != SHARED, candidate.predicted_s))
@@ -90,6 +116,13 @@ class Choice:
             return self.best(kind, size_bytes, 0, algorithm)
         found = [each for each in self.candidates(kind, size_bytes) if each.algorithm != SHARED]
         return min(found, key=lambda candidate: candidate.predicted_s)
+
+    def _two_levels(self, between: Candidate, size_bytes: int) -> Candidate:
+        hosts = self.costs.hosts
+        order = tuple(hosts[place][0] for place in between.order)
+        # the levels overlap, less so the smaller the array is
+        s = between.predicted_s + size_bytes * SHARED_S_PER_BYTE + _UP_AND_DOWN_S
+        return Candidate(TWO_LEVELS, order, s, between.algorithm, hosts)
 
     def _predicted_s(self, kind: str, name: str, order: tuple[int, ...], size_bytes: int, root: int) -> float:
         schedules = [schedule(kind, name, rank, order, root) for rank in range(len(order))]
@@ -114,7 +147,7 @@ class Explanation:
     why_auto: str = ""
 
     def __str__(self) -> str:
-        lines = [f"{self.kind} of {self.size_bytes:,} bytes among {len(self.chosen.order)} members"]
+        lines = [f"{self.kind} of {self.size_bytes:,} bytes among {self.costs.size} members"]
         width = max(len(_order(candidate)) for candidate in self.candidates)
         lines.append(f"  {'algorithm':<10} {'order':<{width}} {'predicted':>12}")
         for candidate in self.candidates:
@@ -126,6 +159,8 @@ class Explanation:
             lines.append(f"{mark} codec {name:<8} {s * 1000:>{width + 9},.2f} ms")
         if self.auto:
             lines.append(f'  codec "auto" takes {self.auto}: {self.why_auto}')
+        if self.chosen.algorithm == TWO_LEVELS:
+            lines.append("  items are added within hosts first: the last bits depend on who shares a host")
         if self.chosen.algorithm != SHARED:
             lines += _links(self.costs, self.size_bytes)
         return "\n".join(lines)
@@ -138,7 +173,14 @@ def _no_algorithm(kind: str, algorithm: str | None) -> SettingError:
 
 
 def _order(candidate: Candidate) -> str:
-    return "-".join(map(str, candidate.order))
+    if not candidate.hosts:
+        return _joined(candidate.order)
+    hosts = " ".join(_joined(host) for host in candidate.hosts)
+    return f"{hosts}, {_joined(candidate.order)} by {candidate.between}"
+
+
+def _joined(ranks: Iterable[int]) -> str:
+    return "-".join(map(str, ranks))
 
 
 def _links(costs: Costs, size_bytes: int) -> list[str]:

@@ -3,7 +3,8 @@
 Theory. Hockney's model of a link, with LogP's model of its ends: a message of b bytes takes the link's
 latency plus b / rate; a member sends one message after the other and receives one after the other, both at
 once. All members' rounds are played through; the operation takes as long as its slowest member. A large array
-is sent in parts that overlap, so from the second part on only the busiest member counts.
+is sent in parts that overlap, so from the second part on only the busiest member counts. Members of one host
+share its line: what they send to other hosts leaves one after the other.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Costs:
     """All links of a group: `links[a][b]` is the link from a to b, as b measured it. Equal at all members."""
 
     links: tuple[tuple[LinkFigures, ...], ...]
+    hosts: HostRanks = ()  # empty if no members share memory
 
     @classmethod
     def unknown(cls, size: int) -> Costs:
@@ -75,6 +77,15 @@ class Costs:
 
     def link(self, of: int, to: int) -> LinkFigures:
         return self.links[of][to]
+
+    def host_of(self, rank: int) -> int:
+        """Return the number of the member's host; members of no known host have one each."""
+        found = (number for number, ranks in enumerate(self.hosts) if rank in ranks)
+        return next(found, rank)
+
+    def among(self, ranks: Sequence[int]) -> Costs:
+        """Return the links among some members, whose ranks are their places in `ranks`."""
+        return Costs(tuple(tuple(self.links[a][b] for b in ranks) for a in ranks))
 
 
 def row_to_wire(figures: Mapping[int, LinkFigures], size: int) -> bytes:
@@ -119,11 +130,18 @@ def _after(
 ) -> list[float]:
     """Return the time at which each member ends a round, and add the round's working time to `busy_s`."""
     sent = list(ready)
+    hosts = [costs.host_of(rank) for rank in range(costs.size)]
+    line_free: dict[int, float] = {}  # by host
     arrival: dict[tuple[int, int], float] = {}
     for rank, round_ in enumerate(rounds):
         for send in round_.sends:
-            link = costs.link(rank, send.to)
+            link, host = costs.link(rank, send.to), hosts[rank]
+            leaves = hosts[send.to] != host
+            if leaves:
+                sent[rank] = max(sent[rank], line_free.get(host, 0.0))
             sent[rank] += FRAME_S + len(send.blocks) * block_bytes * link.s_per_byte
+            if leaves:
+                line_free[host] = sent[rank]
             arrival[rank, send.to] = sent[rank] + link.latency_s
     ended = []
     for rank, round_ in enumerate(rounds):

@@ -68,7 +68,7 @@ class SharedOperations:
         self._mine = memories[engine.rank]
         self._all = list(memories.values())
         self._others = [(rank, memory) for rank, memory in memories.items() if rank != engine.rank]
-        self._place = list(memories).index(engine.rank)  # in the order of `memories`
+        self.place = list(memories).index(engine.rank)  # in the order of `memories`
         self._chunk = 0  # the number of chunks of this epoch so far
         self._thread = OwnThreads(1, "duetlink-group")
 
@@ -196,7 +196,7 @@ class SharedOperations:
     def _reduce(self, work: Work, root: int | None, backup: Backup | None) -> SharedRun:
         assert work.combine is not None
         array = work.taken
-        keeps = root in (None, self._place)
+        keeps = root in (None, self.place)
         items = DATA_BYTES // array.itemsize
         for start in range(0, max(len(array), 1), items):
             chunk = array[start : start + items]
@@ -210,7 +210,7 @@ class SharedOperations:
             self._engine.done_bytes += chunk.nbytes
 
     def _reduce_shares(self, combine: Combine, chunk: Array, keeps: bool) -> SharedRun:
-        number, size, rank, step = self._chunk - 1, len(self._all), self._place, chunk.itemsize
+        number, size, rank, step = self._chunk - 1, len(self._all), self.place, chunk.itemsize
         cuts = [len(chunk) * index // size for index in range(size + 1)]
         start, stop = cuts[rank] * step, cuts[rank + 1] * step
         # no other member reads this share of this member's data
@@ -225,7 +225,7 @@ class SharedOperations:
     def _broadcast(self, work: Work, root: int, backup: Backup | None) -> SharedRun:
         array = work.taken
         items = DATA_BYTES // array.itemsize
-        here = self._place == root
+        here = self.place == root
         for start in range(0, max(len(array), 1), items):
             chunk = array[start : start + items]
             yield from self._meet(work, [(0, chunk)] if here else [])
@@ -237,7 +237,7 @@ class SharedOperations:
 
     def _gather(self, work: Work, root: int | None) -> SharedRun:
         """Bring the blocks of all members to all or to the root; each member writes its own block."""
-        array, rank = work.taken, self._place
+        array, rank = work.taken, self.place
         for pieces in self._columns(work, DATA_BYTES // array.itemsize):
             start, stop = pieces[rank]
             yield from self._meet(work, [(0, array[start:stop])])
@@ -247,7 +247,7 @@ class SharedOperations:
                         _read(self._data_of_all()[of], array[start:stop])
 
     def _scatter(self, work: Work, root: int) -> SharedRun:
-        array, rank = work.taken, self._place
+        array, rank = work.taken, self.place
         slot = self._slot_bytes()
         for pieces in self._columns(work, slot // array.itemsize):
             blocks = [(slot * to, array[start:stop]) for to, (start, stop) in enumerate(pieces)]
@@ -258,7 +258,7 @@ class SharedOperations:
 
     def _reduce_scatter(self, work: Work) -> SharedRun:
         assert work.combine is not None
-        array, rank = work.taken, self._place
+        array, rank = work.taken, self.place
         slot = self._slot_bytes()
         for pieces in self._columns(work, slot // array.itemsize):
             blocks = [(slot * to, array[start:stop]) for to, (start, stop) in enumerate(pieces)]

@@ -68,12 +68,14 @@ def modulo(first: int, count: int, size: int) -> tuple[int, ...]:
 def relabel(schedule: Schedule, order: Sequence[int]) -> Schedule:
     """Turn a schedule for positions into one for members: position p is taken by rank `order[p]`.
 
-    If every position has its own block, the blocks are renumbered in the same way.
+    If every position has its own block, the blocks are renumbered: each member has the block of its place
+    among the ranks in ascending order.
     """
     own = schedule.blocks == len(order)
+    places = {rank: place for place, rank in enumerate(sorted(order))}
 
     def renamed(blocks: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(order[block] for block in blocks) if own else blocks
+        return tuple(places[order[block]] for block in blocks) if own else blocks
 
     rounds = (
         ScheduleRound(

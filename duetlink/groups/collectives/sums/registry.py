@@ -10,6 +10,7 @@ from typing import NamedTuple
 from duetlink.data.codecs.element import Element
 from duetlink.errors import UnknownCodec
 from duetlink.groups.collectives.execution.elements import Array
+from duetlink.groups.collectives.planning.choice import TWO_LEVELS
 from duetlink.groups.collectives.schedules.algorithms import ALGORITHMS
 from duetlink.groups.collectives.sums import agreed, automatic, blocks, integers, sketch, union
 from duetlink.groups.collectives.sums.base import SumJob, SumReport, check_floats, check_sum
@@ -58,7 +59,7 @@ def check(codec: str, elements: Sequence[Element], op: str, algorithm: str | Non
         return
     for element in elements:
         way.check(codec, element, op)
-    known = ALGORITHMS["all_reduce"]
+    known = (*ALGORITHMS["all_reduce"], TWO_LEVELS)
     if algorithm is not None and algorithm not in known:
         raise ValueError(
             f"codec {codec} sends messages, and {algorithm!r} is no algorithm that does; all_reduce has "

@@ -9,6 +9,7 @@ operation raises before anything is sent.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,9 +24,10 @@ from duetlink.groups.collectives.execution.engine import Engine
 from duetlink.groups.collectives.execution.layout import Blocks, Layout, Whole
 from duetlink.groups.collectives.execution.operation import Operation
 from duetlink.groups.collectives.execution.work import RunShared, Work
-from duetlink.groups.collectives.planning.choice import SHARED, Candidate, Choice
+from duetlink.groups.collectives.planning.choice import SHARED, TWO_LEVELS, Candidate, Choice
 from duetlink.groups.collectives.planning.costs import Costs
 from duetlink.groups.collectives.same_host.hosts import Hosts
+from duetlink.groups.collectives.same_host.two_levels import run_two_levels
 from duetlink.groups.collectives.schedules import algorithms
 from duetlink.groups.collectives.schedules.schedule import Schedule
 
@@ -78,7 +80,7 @@ class FlatOperations:
         if hosts is not None:
             self.close()
             self._hosts = hosts
-        self.choice = Choice(costs, shared=self.is_shared)
+        self.choice = Choice(replace(costs, hosts=self._hosts.ranks if self._hosts is not None else ()))
 
     def close(self) -> None:
         """Unmap shared memory; no operation may run any more. Safe to call twice."""
@@ -278,7 +280,7 @@ class FlatOperations:
         chosen = self.choice.best(call.kind, array.nbytes, call.root or 0, call.options.algorithm)
         if given is None:
             given = array
-        elif chosen.algorithm != SHARED:  # messages are added to what `array` holds
+        elif chosen.algorithm not in (SHARED, TWO_LEVELS):  # messages are added to what `array` holds
             await off_loop(array.nbytes, np.copyto, array, given)
             given = array
         blocks = self._schedule(call.kind, chosen, call.root).blocks
@@ -319,7 +321,7 @@ class FlatOperations:
             options.what or what,
             call.op or "",
             call.root,
-            chosen.algorithm,
+            chosen.name,
             chosen.order,
             options.codec or "",
             options.source_location,
@@ -340,15 +342,22 @@ class FlatOperations:
 
     def _run_shared(self, kind: str, chosen: Candidate, root: int | None) -> RunShared | None:
         """Return the function that runs the operation through shared memory; None if messages were chosen."""
+        shared = self._hosts.shared if self._hosts is not None else None
+        if chosen.algorithm == TWO_LEVELS:
+            return functools.partial(run_two_levels, self.engine, shared)
         if chosen.algorithm != SHARED:
             return None
-        assert self._hosts is not None
-        assert self._hosts.shared is not None
-        return self._hosts.shared.runner(kind, root)
+        assert shared is not None
+        return shared.runner(kind, root)
 
     def _schedule(self, kind: str, chosen: Candidate, root: int | None) -> Schedule:
         if chosen.algorithm == SHARED:
             return Schedule(1, ())
+        if chosen.algorithm == TWO_LEVELS:
+            rank = self.engine.rank
+            leader = rank if rank in chosen.order else chosen.order[0]
+            made = algorithms.schedule(kind, chosen.between, leader, chosen.order)
+            return made if leader == rank else Schedule(made.blocks, ())
         return algorithms.schedule(kind, chosen.algorithm, self.engine.rank, chosen.order, root or 0)
 
 
