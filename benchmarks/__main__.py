@@ -25,7 +25,7 @@ WEEKLY = (
         "prep --rounds 3",
     ),
     *("prep --stream 50", "reuse", "part_engine", "part_iteration", "part_page", "part_secure_sums"),
-    "part_sums --rounds 3",
+    *("part_sums --rounds 3", "two_sites"),
 )
 
 main = Benchmarks("benchmarks", BENCH, WEEKLY)

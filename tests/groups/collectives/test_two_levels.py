@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -376,6 +377,20 @@ def test_two_levels_are_chosen_where_the_line_between_hosts_is_slow() -> None:
         if each.algorithm != "two_levels":
             assert each.predicted_s > 1.7 * line_s, each
     assert Choice(sites(())).best("all_reduce", size_bytes).algorithm != "two_levels"
+
+
+def test_links_that_share_a_line_count_as_the_fastest_of_them() -> None:
+    """Measured at the same time, they slow each other down: those of the leaders most, as it happens."""
+    disturbed = replace(LINE, rate_bytes_per_s=0.7e6)
+    links = [[disturbed if {a, b} & {0, 4} and link == LINE else link for b, link in enumerate(row)]
+             for a, row in enumerate(sites().links)]  # fmt: skip
+    measured = Costs(tuple(map(tuple, links)), SITES)
+    assert Choice(measured).candidates("all_reduce", 10**7) == Choice(sites()).candidates("all_reduce", 10**7)
+    assert Choice(measured).explain("all_reduce", 10**7).costs == measured
+    relayed = replace(LINE, relayed=True, path="relay", rate_bytes_per_s=50e6)
+    links[3][5] = relayed
+    planned = Costs(tuple(map(tuple, links)), SITES).with_lines()
+    assert (planned.link(3, 5), planned.link(3, 6), planned.link(0, 4)) == (relayed, LINE, LINE)
 
 
 def test_the_explanation_shows_the_hosts_and_says_that_the_bits_depend_on_them() -> None:

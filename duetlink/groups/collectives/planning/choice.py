@@ -47,6 +47,7 @@ class Choice:
 
     def __init__(self, costs: Costs) -> None:
         self.costs = costs
+        self._planned = costs.with_lines() if costs.hosts else costs
         self._natural = tuple(range(costs.size))
         self.best = functools.lru_cache(maxsize=256)(self._best)
         self.best_by_messages = functools.lru_cache(maxsize=256)(self._best_by_messages)
@@ -54,13 +55,13 @@ class Choice:
     @functools.cached_property
     def ring(self) -> tuple[int, ...]:
         """The order of the members around a ring."""
-        return ring_order(self.costs)
+        return ring_order(self._planned)
 
     @functools.cached_property
     def _between_hosts(self) -> Choice | None:
         """The choice among the first members of all hosts; None if there are no two levels."""
         hosts = self.costs.hosts
-        return Choice(self.costs.among([host[0] for host in hosts])) if len(hosts) > 1 else None
+        return Choice(self._planned.among([host[0] for host in hosts])) if len(hosts) > 1 else None
 
     def candidates(self, kind: str, size_bytes: int, root: int = 0) -> list[Candidate]:
         """Return every algorithm that could be chosen, in the order of the table of algorithms.
@@ -130,7 +131,7 @@ class Choice:
             parts = max(1, -(-size_bytes // (FRAME_BYTES * len(order))))
         else:
             parts = Whole.of(size_bytes, 1, schedules[0].blocks).parts
-        return predicted_s(schedules, size_bytes, parts, self.costs)
+        return predicted_s(schedules, size_bytes, parts, self._planned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duetlink.errors import RemoteProtocolError
 from duetlink.groups.collectives.schedules.schedule import BlockUse, Schedule, ScheduleRound
@@ -82,6 +82,31 @@ class Costs:
         """Return the number of the member's host; members of no known host have one each."""
         found = (number for number, ranks in enumerate(self.hosts) if rank in ranks)
         return next(found, rank)
+
+    def with_lines(self) -> Costs:
+        """Return these costs with one figure for all links of one path from a host to another.
+
+        They share the hosts' lines, and are measured at the same time. So the fastest of them says the most
+        about the line, and the others how much they had to wait for each other.
+        """
+        best: dict[tuple[int, int, bool, str], LinkFigures] = {}
+
+        def line(a: int, b: int) -> tuple[int, int, bool, str]:
+            return self.host_of(a), self.host_of(b), self.links[a][b].relayed, self.links[a][b].path
+
+        pairs = [(a, b) for a in range(self.size) for b in range(self.size)]
+        crossing = [(a, b) for a, b in pairs if self.host_of(a) != self.host_of(b)]
+        for a, b in crossing:
+            link, known = self.links[a][b], best.get(line(a, b))
+            if known is None or (link.measured, link.rate_bytes_per_s) > (
+                known.measured,
+                known.rate_bytes_per_s,
+            ):
+                best[line(a, b)] = link
+        rows = [list(row) for row in self.links]
+        for a, b in crossing:
+            rows[a][b] = best[line(a, b)]
+        return replace(self, links=tuple(map(tuple, rows)))
 
     def among(self, ranks: Sequence[int]) -> Costs:
         """Return the links among some members, whose ranks are their places in `ranks`."""
