@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from duetlink.errors import OperationAborted, OperationMismatch, PeerLost, SettingError
+from duetlink.groups.collectives.averaging import average
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.execution import engine, layout
 from duetlink.groups.collectives.planning.choice import Choice
@@ -158,6 +159,25 @@ async def test_a_line_between_two_sites_of_four_carries_one_copy_each_way(
     assert await copies_between(group, value, TWO) == {(0, 1): 1.0, (1, 0): 1.0}
     more = [m.engine.sent_bytes - before for m, before in zip(group.members, sent, strict=True)]
     assert more == [12_000_000, 0, 0, 0, 12_000_000, 0, 0, 0]
+
+
+async def test_sums_and_averages_of_two_sites_take_two_levels_by_themselves(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = await agreed(make_group, monkeypatch, SITES)
+    for member in group.members:
+        member.flat.agree(sites(()), None)
+    value = [noise(rank, 300_000) for rank in range(8)]
+    before = [each.copy() for each in value]
+    assert await copies_between(group, value, ReduceOptions()) == {(0, 1): 1.0, (1, 0): 1.0}
+    assert await copies_between(group, value, ReduceOptions("mean")) == {(0, 1): 1.0, (1, 0): 1.0}
+    for each, old in zip(value, before, strict=True):
+        np.testing.assert_array_equal(each, old)
+    found = await group.all(lambda m: average(m, {"w": value[m.rank]}, m.rank + 1.0, "a.py:1"))
+    expected = np.average(value, axis=0, weights=range(1, 9))
+    for each in found:
+        assert each["w"].tobytes() == found[0]["w"].tobytes()
+        np.testing.assert_allclose(each["w"], expected, rtol=0, atol=1e-6)  # float32 of some units
 
 
 @pytest.mark.parametrize("places", ["4 + 4", "3 + 1 + 2"])
