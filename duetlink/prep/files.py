@@ -11,9 +11,10 @@ import codecs
 import itertools
 import mmap
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from duetlink.errors import PrepError
@@ -26,6 +27,7 @@ _SUFFIXES = (".parquet", ".csv")
 _PACKED = (".gz", ".zip", ".zst", ".bz2", ".xz", ".lz4")
 _ROW, _COLUMN = re.compile(r"Row #(\d+)"), re.compile(r"CSV column #(\d+)")
 _AT_ONCE = 1 << 20  # bytes
+_HEADER = 1 << 16  # bytes; Arrow guesses types of the whole block, which takes 20 ms for its own 1 MB
 _SHOWN = 300  # characters of an engine's message
 
 
@@ -118,16 +120,23 @@ def _schema(path: Path, kind: str) -> Any:
 
 
 def _header(path: Path) -> list[str]:
+    import pyarrow as pa
     from pyarrow import csv
 
-    with csv.open_csv(path, parse_options=_parsing()) as reader:
-        return list(reader.schema.names)
+    def names(options: csv.ReadOptions) -> list[str]:
+        with csv.open_csv(path, options, _parsing()) as reader:
+            return list(reader.schema.names)
+
+    try:
+        return names(csv.ReadOptions(block_size=_HEADER))
+    except pa.ArrowInvalid:  # it may be longer
+        return names(csv.ReadOptions())
 
 
-def _parsing() -> Any:
+def _parsing(*, quotes: bool = True) -> Any:
     from pyarrow import csv
 
-    return csv.ParseOptions(newlines_in_values=True)
+    return csv.ParseOptions(newlines_in_values=quotes)  # without, a third less work
 
 
 def read_csv(files: Files, columns: Sequence[str]) -> pa.Table:
@@ -139,11 +148,30 @@ def read_csv(files: Files, columns: Sequence[str]) -> pa.Table:
     for path in files.paths:
         check_quotes(path)
         try:
-            found = csv.read_csv(path, parse_options=_parsing(), convert_options=_texts(files, columns))
+            found = csv.read_csv(path, parse_options=_parsing(), convert_options=_items(files, columns))
         except (pa.ArrowException, OSError) as error:
             raise _unreadable_csv(path, error, files) from None
         tables.append(found)
     return pa.concat_tables(tables)
+
+
+def read_typed_csv(
+    path: Path,
+    files: Files,
+    columns: Sequence[str],
+    types: Mapping[str, str],
+    missing: Sequence[str],
+    *,
+    quotes: bool,
+) -> pa.Table:
+    """Read `columns` of one of the files, some with Arrow types. Texts in `missing` are null in all columns.
+
+    Arrow accepts other numbers than a cast does: see `spelling.py`. Raises pyarrow.ArrowException, OSError.
+    """
+    from pyarrow import csv
+
+    items = _items(files, columns, types, missing)
+    return csv.read_csv(path, parse_options=_parsing(quotes=quotes), convert_options=items)
 
 
 def csv_blocks(files: Files, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -155,21 +183,27 @@ def csv_blocks(files: Files, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
         check_quotes(path)
         try:
             with csv.open_csv(
-                path, parse_options=_parsing(), convert_options=_texts(files, columns)
+                path, parse_options=_parsing(), convert_options=_items(files, columns)
             ) as reader:
                 yield from reader
         except (pa.ArrowException, OSError) as error:
             raise _unreadable_csv(path, error, files) from None
 
 
-def _texts(files: Files, columns: Sequence[str]) -> Any:
+def _items(
+    files: Files,
+    columns: Sequence[str],
+    types: Mapping[str, str] = MappingProxyType({}),
+    missing: Sequence[str] = ("",),
+) -> Any:
+    """Return how items are converted: to text, or to the Arrow type in `types`."""
     import pyarrow as pa
     from pyarrow import csv
 
     return csv.ConvertOptions(
-        column_types=dict.fromkeys(files.names, pa.string()),
+        column_types={name: pa.type_for_alias(types.get(name, "string")) for name in files.names},
         include_columns=list(columns),
-        null_values=[""],
+        null_values=list(missing),
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
     )
@@ -215,7 +249,7 @@ def _unreadable_csv(path: Path, error: Exception, files: Files | None = None) ->
     try:
         csv.read_csv(path, lines, _parsing(), first)
         if files is not None and (found := _COLUMN.search(str(error))):
-            item = _texts(files, [files.names[int(found[1])]])
+            item = _items(files, [files.names[int(found[1])]])
             csv.read_csv(path, csv.ReadOptions(use_threads=False), _parsing(), item)
     except (pa.ArrowException, OSError) as numbered:
         error = numbered

@@ -96,7 +96,8 @@ def _numbers(batch: pa.RecordBatch, index: int, dtype: np.dtype[Any]) -> NDArray
             "float32",
             column=name,
         )
-    found = np.asarray(column.drop_null().to_numpy(zero_copy_only=False))
+    given = column.drop_null() if column.null_count else column
+    found = np.asarray(given.to_numpy(zero_copy_only=False))
     if not _holds(dtype, found):
         other = "float64" if dtype.kind == "f" and dtype.itemsize < 8 else "float32"
         raise PrepError(
@@ -111,8 +112,8 @@ def _numbers(batch: pa.RecordBatch, index: int, dtype: np.dtype[Any]) -> NDArray
 
 def _holds(dtype: np.dtype[Any], items: NDArray[Any]) -> bool:
     """Return True if `dtype` can hold all items; a floating point type may round fractions."""
-    if items.dtype.kind == "b" or not len(items):
-        return True
+    if not len(items) or (items.dtype.itemsize < 8 and np.can_cast(items.dtype, dtype)):
+        return True  # NumPy casts integers of 8 bytes to float64, too
     low, high = items.min(), items.max()
     if dtype.kind == "f" and items.dtype.kind == "f":
         most = np.finfo(dtype).max

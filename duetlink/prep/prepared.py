@@ -20,6 +20,7 @@ from duetlink.errors import DuetError, PrepError, SettingError
 from duetlink.prep.engines.base import Opened, arrow_types
 from duetlink.prep.files import files_at, located, probe
 from duetlink.prep.matrix import Matrix, array_of, check_numbers
+from duetlink.prep.numbers import number_columns, read_numbers
 from duetlink.prep.pieces import batches_of
 from duetlink.prep.progress import RowProgress
 from duetlink.prep.writing import write_parquet
@@ -58,6 +59,7 @@ class Prepared:
         self._row = split is not None and not split.by and opened.ordered
         self._lowered = lowered(spec, opened.fields, opened.where, row=self._row)
         self._read = needed(spec, opened.fields)
+        self._numbers = number_columns(spec, opened.fields, self._read)
 
     # -- properties ------------------------------------------------------------------------------------------
 
@@ -116,7 +118,7 @@ class Prepared:
                 self._table = pa.Table.from_batches(list(self._stream(BATCH_ROWS)))
             else:
                 with self._working(counts=False):
-                    table = self._opened.collect(self._applied())
+                    table = self._collected()
                     if number := self._unfit(table):
                         self._blame(number)
                     self._table = self._named(table)
@@ -156,8 +158,15 @@ class Prepared:
             if not some:
                 yield from batches_of(table, rows)
 
-    def _applied(self) -> Any:
-        return self._lowered.apply(self._opened.frame(self._read, row=self._row))
+    def _collected(self) -> pa.Table:
+        """Execute all steps, with columns of CSV files read as numbers if all items are numbers."""
+        opened, numbers, lowering = self._opened, self._numbers, self._lowered
+        table = None
+        if opened.csv is not None and numbers is not None:
+            table = read_numbers(opened.csv, self._read, numbers)
+        if table is not None and numbers is not None:
+            lowering = lowered(self.spec, numbers.fields(opened.fields), opened.where, row=self._row)
+        return opened.collect(lowering.apply(opened.frame(self._read, row=self._row, table=table)))
 
     @contextlib.contextmanager
     def _working(self, *, counts: bool) -> Iterator[RowProgress]:

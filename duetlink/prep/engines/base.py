@@ -15,6 +15,8 @@ from duetlink.errors import MissingLibrary
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from duetlink.prep.files import Files
+
 
 class Opened(Protocol):
     """A source that is opened on one engine. Opening reads names and types, but no rows."""
@@ -26,11 +28,13 @@ class Opened(Protocol):
     ordered: bool  # rows come in the source's order, each time
     streams: bool  # `stream` holds less than the whole table in memory
     keeps: bool  # the whole table is kept once it was made
+    csv: Files | None  # CSV files that can be read into a table, which `frame` then takes
 
-    def frame(self, columns: list[str], *, row: bool) -> Any:
+    def frame(self, columns: list[str], *, row: bool, table: pa.Table | None = None) -> Any:
         """Return a Narwhals frame of the source, in which column number 7 is called `c7`.
 
-        Columns other than `columns` may be missing. With `row` it also has the row number, ROW.
+        Columns other than `columns` may be missing. With `row` it also has the row number, ROW. `table` is
+        what was read of `csv` already.
         """
 
     def collect(self, frame: Any) -> pa.Table:

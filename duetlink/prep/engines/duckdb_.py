@@ -42,6 +42,7 @@ class DuckSource:
     engine = "duckdb"
     streams = True
     keeps = False
+    csv: Files | None = None  # the files may be larger than memory
 
     def __init__(self, table: Any, where: str) -> None:
         import duckdb
@@ -90,7 +91,8 @@ class DuckSource:
         self._connection = connected()
         return self._connection.from_arrow(pa.RecordBatchReader.from_batches(schema, blocks))
 
-    def frame(self, columns: list[str], *, row: bool) -> Any:
+    def frame(self, columns: list[str], *, row: bool, table: pa.Table | None = None) -> Any:
+        assert table is None
         relation = self._relation(columns)
         if row:
             relation = relation.query("t", f"SELECT *, row_number() OVER () - 1 AS {ROW} FROM t")

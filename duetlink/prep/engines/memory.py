@@ -26,13 +26,15 @@ class ArrowSource:
 
     def __init__(self, table: pa.Table | Files, where: str) -> None:
         self._table = table
+        self.csv = csv_of(table)
         self.where = where
         self.streams = not fits_one_piece(table)
         self.schema = table.schema
         self.fields: Fields = arrow_fields(table.schema)
 
-    def frame(self, columns: list[str], *, row: bool) -> Any:
-        table = read_files(self._table, columns) if isinstance(self._table, Files) else self._table
+    def frame(self, columns: list[str], *, row: bool, table: pa.Table | None = None) -> Any:
+        if table is None:
+            table = read_files(self._table, columns) if isinstance(self._table, Files) else self._table
         return self._framed(table, columns, row=row)
 
     def _framed(self, table: pa.Table, columns: list[str], *, row: bool, first: int = 0) -> Any:
@@ -64,10 +66,11 @@ class PolarsSource:
 
         # files, a frame, or a lazy frame of the user, whose rows come all at once
         self._table = table
+        self.csv = csv_of(table)
         self.streams = not isinstance(table, pl.LazyFrame) and not fits_one_piece(table)
         if not isinstance(table, Files):
             empty = table.lazy()
-        elif table.kind == CSV:
+        elif self.csv is not None:
             empty = pl.LazyFrame(schema=dict.fromkeys(table.names, pl.String))
         else:
             empty = pl.scan_parquet(table.texts(), glob=False)
@@ -79,18 +82,19 @@ class PolarsSource:
         if self.schema is not None:
             self.fields = agreed(self.fields, self.schema)
 
-    def frame(self, columns: list[str], *, row: bool) -> Any:
+    def frame(self, columns: list[str], *, row: bool, table: pa.Table | None = None) -> Any:
         lazy = self._lazy
-        if isinstance(self._table, Files) and self._table.kind == CSV:
+        if self.csv is not None:
             # Arrow's reader refuses incomplete lines, which Polars' reader fills with nulls
-            lazy = polars_of(read_csv(self._table, columns)).lazy()
+            lazy = polars_of(read_csv(self.csv, columns) if table is None else table).lazy()
         return polars_frame(lazy, self._names, columns, row=row)
 
     def collect(self, frame: Any) -> pa.Table:
         import pyarrow as pa
 
-        # `to_arrow` would copy a result in several pieces into one
-        return pa.RecordBatchReader.from_stream(frame.to_native().collect()).read_all()
+        # a frame would be copied into one piece if the pieces of two columns differ
+        found = frame.to_native().collect()
+        return pa.table(list(map(pa.chunked_array, found.get_columns())), names=found.columns)
 
     def stream(
         self, prepare: Callable[[Any], Any], columns: list[str], rows: int, *, row: bool
@@ -111,11 +115,15 @@ def polars_of(table: pa.Table) -> Any:
     import polars as pl
 
     try:
-        found = pl.DataFrame(table)
+        found = pl.DataFrame(pl.from_arrow(table, rechunk=False))  # no copy of a table in pieces
     except pl.exceptions.PanicException as error:  # a type unknown to Polars; a BaseException
         raise TypeError(str(error)) from None
     found.columns = table.column_names
     return found
+
+
+def csv_of(table: Any) -> Files | None:
+    return table if isinstance(table, Files) and table.kind == CSV else None
 
 
 def read_files(files: Files, columns: list[str]) -> pa.Table:

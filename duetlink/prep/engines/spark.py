@@ -38,6 +38,7 @@ class SparkSource:
     ordered = False
     streams = True
     keeps = True
+    csv: Files | None = None  # its executors read the files
     schema = None  # Spark's timestamps are not those of Arrow
 
     def __init__(self, table: Any, where: str, session: Any = None) -> None:
@@ -50,8 +51,9 @@ class SparkSource:
         self._tag = ""
         self.fields: Fields = fields_of(names, nw.from_native(self._frame))
 
-    def frame(self, columns: list[str], *, row: bool) -> Any:
+    def frame(self, columns: list[str], *, row: bool, table: pa.Table | None = None) -> Any:
         assert not row
+        assert table is None
         frame = nw.from_native(self._frame)
         if self._csv:
             names = (inner_name(index) for index in range(len(self.fields)))
