@@ -160,13 +160,13 @@ class Prepared:
 
     def _collected(self) -> pa.Table:
         """Execute all steps, with columns of CSV files read as numbers if all items are numbers."""
-        opened, numbers, lowering = self._opened, self._numbers, self._lowered
-        table = None
+        opened, numbers, lowering, read = self._opened, self._numbers, self._lowered, [None]
         if opened.csv is not None and numbers is not None:
-            table = read_numbers(opened.csv, self._read, numbers)
-        if table is not None and numbers is not None:
+            read = [read_numbers(opened.csv, self._read, numbers)]
+        if read[0] is not None and numbers is not None:
             lowering = lowered(self.spec, numbers.fields(opened.fields), opened.where, row=self._row)
-        return opened.collect(lowering.apply(opened.frame(self._read, row=self._row, table=table)))
+        # nothing here keeps the table, so that PyArrow frees it after the first step that makes another
+        return opened.collect(lowering.apply(opened.frame(self._read, row=self._row, table=read.pop())))
 
     @contextlib.contextmanager
     def _working(self, *, counts: bool) -> Iterator[RowProgress]:

@@ -153,23 +153,32 @@ def test_csv_gives_what_a_cast_of_its_texts_gives(content: bytes, prep: Prep) ->
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(contents(), casts())
 def test_numbers_are_read_only_where_a_cast_accepts_each_item(content: bytes, prep: Prep) -> None:
-    with written(content) as path:
-        try:
-            found = numbers_of(path, prep)
-        except PrepError:  # the header
-            return
-        if found is None:
-            return
-        files = files_at(path)
-        texts = read_csv(files, files.names)  # accepts the lines, too
-        numbers = number_columns(prep, FIELDS, "abc")
-        assert numbers is not None
-        for name in files.names:
-            items = [None if text in numbers.missing else text for text in texts[name].to_pylist()]
-            if name in numbers.types:
-                items = [None if item is None else naive.cast(item, numbers.types[name]) for item in items]
-                assert sum(item is None for item in items) == found[name].null_count  # each was accepted
-            assert repr(found[name].to_pylist()) == repr(items)
+    with written(content) as path, contextlib.suppress(PrepError):  # lines or the header
+        read_csv(files_at(path), ["a"])
+        check_numbers(path, prep)
+
+
+@pytest.mark.parametrize("item", [*WHOLE, *REAL, *MISSING, *ODD, *QUOTED])
+def test_each_spelling_is_read_as_a_cast_reads_it_or_not_at_all(item: str) -> None:
+    for line in (f"{item},1,x", f"1,{item},x", f"1,2,{item}", f"{item},{item},{item}"):
+        with written(f"a,b,c\n1,2,3\n{line}\n4,5,6".encode()) as path, contextlib.suppress(PrepError):
+            read_csv(files_at(path), ["a"])
+            for kinds in ({"a": "int64"}, {"b": "float64"}, {"a": "int64", "b": "float64"}):
+                check_numbers(path, Prep().missing("NA").cast(kinds))
+
+
+def check_numbers(path: Path, prep: Prep) -> None:
+    """If columns are read as numbers, each of their texts is one that a cast accepts, and the same number."""
+    found, numbers = numbers_of(path, prep), number_columns(prep, FIELDS, "abc")
+    if found is None or numbers is None:
+        return
+    texts = read_csv(files_at(path), ["a", "b", "c"])
+    for name in texts.column_names:
+        items = [None if text in numbers.missing else text for text in texts[name].to_pylist()]
+        if name in numbers.types:
+            items = [None if item is None else naive.cast(item, numbers.types[name]) for item in items]
+            assert sum(item is None for item in items) == found[name].null_count
+        assert repr(found[name].to_pylist()) == repr(items)
 
 
 def numbers_of(path: Path, prep: Prep) -> pa.Table | None:
@@ -222,6 +231,17 @@ def test_a_spelling_is_found_wherever_it_is_in_a_file(
             path.write_text("\n".join(["a,b,c", *lines]))
             found = numbers_of(path, WHOLE_AND_FLOAT)
             assert (found is None) == (item != "")
+
+
+def test_quotes_count_over_the_windows_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spelling, "AT_ONCE", 1024)
+    text = f'"{"one, two; " * 400}three,"'
+    with written(f"a,b,c\n1,2,{text}\n3,4,5\n".encode()) as path:
+        assert numbers_of(path, WHOLE_AND_FLOAT) is not None
+    with written(f"a,b,c\n1,2,{text}\n 3,4,5\n".encode()) as path:
+        assert numbers_of(path, WHOLE_AND_FLOAT) is None
+    with written(b'a,b,c\n1,2,"\n') as path:
+        assert numbers_of(path, WHOLE_AND_FLOAT) is None
 
 
 def test_columns_that_are_looked_at_before_they_are_cast_stay_text() -> None:
