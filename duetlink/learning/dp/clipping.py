@@ -22,7 +22,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from duetlink.errors import DuetError, MissingLibrary, SettingError
 from duetlink.learning.dp.apart import check_apart
-from duetlink.learning.dp.layers import LayerGradients, check_layers, sample_gradients, trainable
+from duetlink.learning.dp.layers import (
+    LayerGradients,
+    check_layers,
+    gradients_of,
+    sample_gradients,
+    trainable,
+)
 
 Loss = Callable[[Any, Any], Tensor]  # (outputs, targets) to one number for each sample, shape (B,)
 # Rounding by float32 is far smaller, and no sum of a batch overflows, which could reveal a single row.
@@ -30,6 +36,8 @@ _CLIPS = (1e-10, 1e10)
 _LEAST_WEIGHT = 2.0**-100  # below it float32 would round the weighted gradient by much
 _LOOKED_AT = 4  # the number of samples of the first batch whose gradients autograd makes one by one
 _ROUNDED = 1e-2  # a relative tolerance: an unclipped gradient differs by far more, rounding by far less
+_KEPT_BYTES = 2**28  # of samples' gradients, which all convolutions of a model keep together
+_ALL = slice(None)
 _DTYPES = (torch.float32, torch.float64)  # others have too few bits for a sum of many samples
 
 Batch = tuple[tuple[Tensor, ...], Tensor]  # the model's inputs, and the targets
@@ -228,7 +236,7 @@ class PerSample(Clipping):
 
 
 class BookKeeping(Clipping):
-    """Makes the sum without making any sample's gradient.
+    """Makes the sum without keeping every sample's gradient.
 
     Norms and the sum follow from activations and the gradients of outputs, in one backward pass (Bu et al.,
     "Differentially Private Optimization on Large Model at Small Cost", 2023). The first batch is compared
@@ -276,26 +284,37 @@ class BookKeeping(Clipping):
                 if plain is not None:
                     self._checked = self.check({name: g.sum(0) for name, g in each.items()}, plain)
                 return _weighted_sum(self, each)
-            gradients = [(call, LayerGradients(call.layer, call.inputs, back)) for call, back in used]
+            gradients = self._gradients(used)
             squares = [found.squared_norms() for _, found in gradients]
             if plain is not None:
                 ones = torch.ones(len(targets), dtype=torch.float64)
-                self._checked = self.check(self._added(gradients, ones, slice(None)), plain)
+                self._checked = self.check(self._added(gradients, ones), plain)
                 self._check_norms([call for call, _ in used], squares, some)
             norms = torch.zeros(len(targets), dtype=torch.float64)
             for found in squares:
                 norms += found
             norms.sqrt_()
-            finite = torch.isfinite(norms)  # infinity times 0 would be NaN
-            among = slice(None) if bool(finite.all()) else finite
-            return ClippedSum(self._added(gradients, self.weights(norms[among]), among), norms)
+            weights, finite = self.weights(norms), torch.isfinite(norms)
+            if not finite.any():
+                return ClippedSum(self.zeros(), norms)
+            if not finite.all():  # infinity times 0 would be NaN
+                gradients, weights = self._gradients(used, finite), weights[finite]
+            return ClippedSum(self._added(gradients, weights), norms)
 
-    def _added(
-        self, gradients: list[tuple[_Call, LayerGradients]], weights: Tensor, among: Tensor | slice
-    ) -> dict[str, Tensor]:
+    def _gradients(
+        self, used: list[tuple[_Call, Tensor]], among: Tensor | slice = _ALL
+    ) -> list[tuple[_Call, LayerGradients]]:
+        made, room = [], _KEPT_BYTES
+        for call, back in used:
+            found = gradients_of(call.layer, call.inputs[among], back[among], room)
+            room -= found.kept_bytes
+            made.append((call, found))
+        return made
+
+    def _added(self, gradients: list[tuple[_Call, LayerGradients]], weights: Tensor) -> dict[str, Tensor]:
         found = self.zeros()
         for call, layer in gradients:
-            for name, gradient in layer.weighted(weights, among).items():
+            for name, gradient in layer.weighted(weights).items():
                 found[call.full(name)] = gradient
         return found
 

@@ -14,7 +14,7 @@ the square of a number below 1e-23 is 0, and a model of such numbers would not b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -23,10 +23,19 @@ from torch.nn import functional
 from torch.nn.modules.module import _has_any_global_hook
 
 from duetlink.errors import SettingError
+from duetlink.learning.dp.convolutions import ConvolutionGradients, is_convolution
+from duetlink.learning.dp.norms import (
+    LEAST_OF_TERMS,
+    no_squares,
+    norms_of,
+    products,
+    scaled,
+    squares,
+    sums,
+    weighted_back,
+)
 
 SquaredNorms = Callable[[Any, Tensor, Tensor], Tensor]
-
-_LEAST_BACK = 1e-30  # float32 keeps its 24 bits down to 1e-38
 
 # These layers compute statistics over the batch, so no sample's gradient is its own.
 _ACROSS_SAMPLES = (
@@ -68,41 +77,67 @@ def trainable(layer: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad}
 
 
-class LayerGradients:
-    """Each sample's gradient of one call of a layer: the norms, and the weighted sum.
+class LayerGradients(Protocol):
+    """Each sample's gradient of one call of a layer: the norms, and the weighted sum."""
 
-    A layer with a rule needs only its input and `back`. For any other layer the samples' gradients are made
-    once, and used for both.
-    """
-
-    def __init__(self, layer: nn.Module, inputs: Tensor, back: Tensor) -> None:
-        """Raises SettingError if torch.func cannot make the samples' gradients."""
-        self._layer, self._inputs, self._back = layer, inputs, back
-        self._rule = _rule_of(layer)
-        self._each = {} if self._rule else sample_gradients(layer, inputs, back)
+    kept_bytes: int  # of samples' gradients that are kept from the norms to the sum, within a given room
 
     def squared_norms(self) -> Tensor:
-        """Return the squared norms over all trainable parameters of the layer."""
-        if self._rule is not None:
-            return self._rule(self._layer, self._inputs, self._back)
-        return torch.stack([_squares(gradient) for gradient in self._each.values()]).sum(0)
+        """Return the squared norms over all trainable parameters of the layer, float64."""
 
-    def weighted(self, weights: Tensor, among: Tensor | slice) -> dict[str, Tensor]:
-        """Return the sum over the samples `among` all, each times its float64 weight, by parameter."""
-        if self._rule is None:
-            return {name: torch.tensordot(weights.to(g.dtype), g[among], 1) for name, g in self._each.items()}
-        layer, inputs, back = self._layer, self._inputs[among], self._back[among]
-        # smaller numbers are rounded by a large factor, and may be multiplied by large inputs
-        weighted = functional.hardshrink(
-            back * weights.to(back.dtype).view(-1, *[1] * (back.dim() - 1)), _LEAST_BACK
-        )
-        if type(layer) is nn.Linear:
-            return _linear_gradients(layer, inputs, weighted)
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        """Return the sum over the samples, each times its float64 weight, by parameter."""
+
+
+def gradients_of(layer: nn.Module, inputs: Tensor, back: Tensor, room: int) -> LayerGradients:
+    """Return the cheapest way for this layer and these shapes. `room`: the bytes of gradients it may keep.
+
+    Raises:
+        SettingError: no way fits the layer, and torch.func cannot make the samples' gradients.
+    """
+    rule = _rule_of(layer)
+    if rule is not None:
+        return _ByRule(rule, layer, inputs, back)
+    if is_convolution(layer, inputs) and _is_as_made(layer):
+        return ConvolutionGradients(layer, inputs, back, room)
+    return _Made(layer, inputs, back)
+
+
+class _ByRule:
+    """A layer with a rule needs only its input and `back`."""
+
+    kept_bytes = 0
+
+    def __init__(self, rule: SquaredNorms, layer: nn.Module, inputs: Tensor, back: Tensor) -> None:
+        self._rule, self._layer, self._inputs, self._back = rule, layer, inputs, back
+
+    def squared_norms(self) -> Tensor:
+        return self._rule(self._layer, self._inputs, self._back)
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        weighted = weighted_back(self._back, weights)
+        if type(self._layer) is nn.Linear:
+            return _linear_gradients(self._layer, self._inputs, weighted)
         with torch.enable_grad():
-            copies = {name: p.detach().requires_grad_() for name, p in trainable(layer).items()}
-            outputs = functional_call(layer, copies, (inputs.detach(),))
+            copies = {name: p.detach().requires_grad_() for name, p in trainable(self._layer).items()}
+            outputs = functional_call(self._layer, copies, (self._inputs.detach(),))
             found = torch.autograd.grad(outputs, list(copies.values()), weighted)
         return dict(zip(copies, found, strict=True))
+
+
+class _Made:
+    """For any other layer the samples' gradients are made once, and used for both."""
+
+    kept_bytes = 0
+
+    def __init__(self, layer: nn.Module, inputs: Tensor, back: Tensor) -> None:
+        self._each = sample_gradients(layer, inputs, back)
+
+    def squared_norms(self) -> Tensor:
+        return torch.stack([squares(gradient) for gradient in self._each.values()]).sum(0)
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        return {name: torch.tensordot(weights.to(g.dtype), g, 1) for name, g in self._each.items()}
 
 
 def sample_gradients(layer: nn.Module, inputs: Tensor, back: Tensor) -> dict[str, Tensor]:
@@ -140,20 +175,6 @@ def _linear_gradients(layer: nn.Linear, inputs: Tensor, back: Tensor) -> dict[st
 # -- a rule for each layer ---------------------------------------------------------------------------------
 
 
-def _squares(values: Tensor) -> Tensor:
-    """Return the sum of squares over all dimensions but the first, float64."""
-    return values.double().square().sum(tuple(range(1, values.dim())))
-
-
-def _norms(values: Tensor) -> Tensor:
-    """Return the norms along the last dimension, float64; scaled by the largest item, so float32 is
-    enough.
-    """
-    largest = values.abs().amax(-1, keepdim=True)
-    scaled = values / torch.where(largest == 0.0, 1.0, largest)
-    return scaled.square().sum(-1).sqrt().double() * largest.squeeze(-1)
-
-
 def _linear(layer: nn.Linear, inputs: Tensor, back: Tensor) -> Tensor:
     return _outer(layer, inputs.flatten(1, -2) if inputs.dim() > 3 else inputs, back)
 
@@ -161,73 +182,17 @@ def _linear(layer: nn.Linear, inputs: Tensor, back: Tensor) -> Tensor:
 def _outer(layer: nn.Module, inputs: Tensor, back: Tensor) -> Tensor:
     """`inputs`: (B, in) or (B, T, in); `back`: (B, out) or (B, *, out) with as many positions."""
     parameters = trainable(layer)
-    total = _none(back)
+    total = no_squares(back)
     if inputs.dim() == 2:
-        squares = _squares(back)
+        of_back = squares(back)
         if "weight" in parameters:
-            total = total + _squares(inputs) * squares
-        return total + squares if "bias" in parameters else total
+            total = total + squares(inputs) * of_back
+        return total + of_back if "bias" in parameters else total
     back = back.reshape(len(back), -1, back.shape[-1])
     if "weight" in parameters:
-        total = total + _products(inputs, back)
+        total = total + products(inputs, back)
     if "bias" in parameters:
-        total = total + _sums(back)
-    return total
-
-
-def _none(back: Tensor) -> Tensor:
-    return torch.zeros(len(back), dtype=torch.float64, device=back.device)
-
-
-# If a sample's positions cancel each other, rounding errors of 2^-24 of each term remain, in its norm and in
-# the sum over all samples. To keep these below the clipping norm, a norm counts as at least this part of the
-# sum of its terms' norms. Other models are not affected: 10,000 terms at random angles sum to a 100th of it.
-_LEAST_OF_TERMS = 2.0**-10
-# Beyond this a sample counts as not finite: items that float32 rounds to 0 next to the largest would matter.
-_MOST_SCALES = 1e20
-
-
-def _sums(values: Tensor) -> Tensor:
-    """Return the squared norms of the sums over all positions. `values`: (B, *, n)."""
-    values = values.reshape(len(values), -1, values.shape[-1])
-    terms = _norms(values).sum(1)
-    return torch.maximum(_squares(values.sum(1)), (_LEAST_OF_TERMS * terms).square())
-
-
-def _products(left: Tensor, right: Tensor) -> Tensor:
-    """Return the squared Frobenius norms of left^T right by sample: (B, T, in) and (B, T, out)."""
-    positions, size = left.shape[1], left.shape[2] * right.shape[2]
-    left_norms, right_norms = _norms(left), _norms(right)
-    scales = left_norms.amax(1) * right_norms.amax(1)
-    if 2 * positions * positions <= size:
-        left, right = _scaled(left, left_norms), _scaled(right, right_norms)
-        found = (left @ left.transpose(1, 2)).double().mul_(right @ right.transpose(1, 2)).sum((1, 2))
-        found = found * scales.square()
-    else:
-        found = _squares(left.transpose(1, 2) @ right)
-    terms = (left_norms * right_norms).sum(1)
-    found = torch.maximum(found, (_LEAST_OF_TERMS * terms).square())
-    return torch.where(scales <= _MOST_SCALES, found, torch.inf)  # also if it is NaN
-
-
-def _scaled(values: Tensor, norms: Tensor) -> Tensor:
-    """Divide each sample by the largest norm of its positions."""
-    largest = norms.amax(1).to(values.dtype)
-    return values / torch.where(largest > 0.0, largest, 1.0).view(-1, 1, 1)
-
-
-def _convolution(layer: nn.Conv2d, inputs: Tensor, back: Tensor) -> Tensor:
-    groups, samples = layer.groups, len(inputs)
-    assert not isinstance(layer.padding, str)  # such a layer has no rule
-    patches = functional.unfold(inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
-    parameters = trainable(layer)
-    total = _none(back)
-    if "weight" in parameters:
-        left = patches.reshape(samples * groups, -1, patches.shape[-1]).transpose(1, 2)
-        right = back.reshape(samples * groups, back.shape[1] // groups, -1).transpose(1, 2)
-        total = total + _products(left, right).view(samples, groups).sum(1)
-    if "bias" in parameters:
-        total = total + _sums(back.flatten(2).transpose(1, 2))
+        total = total + sums(back)
     return total
 
 
@@ -236,11 +201,11 @@ def _embedding(layer: nn.Embedding, inputs: Tensor, back: Tensor) -> Tensor:
     back = back.reshape(*tokens.shape, -1)
     if layer.padding_idx is not None:
         back = back * (tokens != layer.padding_idx).unsqueeze(-1)
-    norms = _norms(back)
-    back = _scaled(back, norms)
+    norms = norms_of(back)
+    back = scaled(back, norms)
     same = tokens.unsqueeze(1) == tokens.unsqueeze(2)
     found = ((back @ back.transpose(1, 2)) * same).sum((1, 2)).double() * norms.amax(1).square()
-    return torch.maximum(found, (_LEAST_OF_TERMS * norms.sum(1)).square())
+    return torch.maximum(found, (LEAST_OF_TERMS * norms.sum(1)).square())
 
 
 def _layer_norm(layer: nn.LayerNorm, inputs: Tensor, back: Tensor) -> Tensor:
@@ -256,16 +221,15 @@ def _group_norm(layer: nn.GroupNorm, inputs: Tensor, back: Tensor) -> Tensor:
 def _scale_and_shift(layer: nn.Module, normal: Tensor, back: Tensor, first: int) -> Tensor:
     """Compute the norms for a weight and a bias along the dimensions from `first` on."""
     parameters = trainable(layer)
-    total = _none(back)
+    total = no_squares(back)
     for name, values in (("weight", back * normal), ("bias", back)):
         if name in parameters:
-            total = total + _sums(values.flatten(first))
+            total = total + sums(values.flatten(first))
     return total
 
 
 _RULES: dict[type[nn.Module], SquaredNorms] = {
     nn.Linear: _linear,
-    nn.Conv2d: _convolution,
     nn.Embedding: _embedding,
     nn.LayerNorm: _layer_norm,
     nn.GroupNorm: _group_norm,
@@ -273,9 +237,6 @@ _RULES: dict[type[nn.Module], SquaredNorms] = {
 
 
 def _rule_of(layer: nn.Module) -> SquaredNorms | None:
-    """Return the layer's rule; None if each sample's gradient has to be made."""
-    if isinstance(layer, nn.Conv2d) and (layer.padding_mode != "zeros" or isinstance(layer.padding, str)):
-        return None
     return _RULES.get(type(layer)) if _is_as_made(layer) else None
 
 

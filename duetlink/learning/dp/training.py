@@ -126,8 +126,8 @@ class DpSgd:
             clip: the largest norm of one sample's gradient.
             noise: standard deviation of the noise on the sum, in units of `clip`. 0 is training without
                 privacy, whose epsilon is infinite.
-            clipping: "bookkeeping" never makes a sample's gradient; "per_sample" makes each with torch.func,
-                for any model; "opacus" uses the hooks of Opacus. All three give the same sum.
+            clipping: "bookkeeping" makes few samples' gradients at a time; "per_sample" makes all with
+                torch.func, for any model; "opacus" uses the hooks of Opacus. All three give the same sum.
             group: its members train one model together, each on its own rows. Every member makes the same
                 calls with the same settings; only sums over all members are used. Or a process group of
                 torch.distributed, such as `torch.distributed.group.WORLD`.
