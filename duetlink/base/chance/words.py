@@ -34,4 +34,7 @@ class RandomWords:
 
     def uniform(self, count: int) -> npt.NDArray[np.float64]:
         """Return `count` numbers from the open interval (0, 1), on a grid of 2^-53."""
-        return ((self.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * _BELOW_ONE
+        found = (self.words(count) >> np.uint64(11)).astype(np.float64)
+        found += 0.5
+        found *= _BELOW_ONE
+        return found

@@ -37,7 +37,6 @@ _LEAST_WEIGHT = 2.0**-100  # below it float32 would round the weighted gradient 
 _LOOKED_AT = 4  # the number of samples of the first batch whose gradients autograd makes one by one
 _ROUNDED = 1e-2  # a relative tolerance: an unclipped gradient differs by far more, rounding by far less
 _KEPT_BYTES = 2**28  # of samples' gradients, which all convolutions of a model keep together
-_ALL = slice(None)
 _DTYPES = (torch.float32, torch.float64)  # others have too few bits for a sum of many samples
 
 Batch = tuple[tuple[Tensor, ...], Tensor]  # the model's inputs, and the targets
@@ -65,6 +64,7 @@ class Clipping(ABC):
             )
         check_layers(model)
         self.model, self.loss, self.clip = model, loss, clip
+        self._largest = torch.tensor(clip, dtype=torch.float64)
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self.parameters:
             raise SettingError(
@@ -75,6 +75,12 @@ class Clipping(ABC):
                 raise SettingError(f"{name} is on {p.device}: private training is on the CPU; model.cpu()")
             if p.dtype not in _DTYPES:
                 raise SettingError(f"{name} is {p.dtype}: what is trained is float32 or float64")
+        self._at_first = {
+            (layer, own): p
+            for layer in _modules(model)
+            for own, p in layer._parameters.items()
+            if p is not None and p.requires_grad
+        }
         self._is_apart = False
 
     def of(self, batch: Batch) -> dict[str, Tensor]:
@@ -85,12 +91,7 @@ class Clipping(ABC):
                 changes its parameters or buffers; or this way does not support the model. An error that the
                 model or the loss raises without clipping, too, is passed on.
         """
-        for name, p in self.model.named_parameters():
-            if p.requires_grad and self.parameters.get(name) is not p:
-                raise SettingError(
-                    f"{name} is none of the parameters that were to be trained when this training was made: "
-                    "the model has changed since, so make another DpSgd"
-                )
+        self._check_parameters()
         held, buffers = self._held(), [buffer.detach().clone() for buffer in self.model.buffers()]
         samples = len(batch[1])
         if any(x.shape[:1] != (samples,) for x in batch[0]):
@@ -129,9 +130,25 @@ class Clipping(ABC):
                 f"{type(error).__name__}: {error}; {others} may take it"
             ) from error
 
+    def _check_parameters(self) -> None:
+        """Raise SettingError if a layer has a parameter to train that it did not have at first."""
+        for layer in _modules(self.model):
+            for own, p in layer._parameters.items():
+                if p is not None and p.requires_grad and self._at_first.get((layer, own)) is not p:
+                    names = [name for name, found in self.model.named_parameters() if found is p]
+                    raise SettingError(
+                        f"{', '.join(names)} is none of the parameters that were to be trained when this "
+                        "training was made: the model has changed since, so make another DpSgd"
+                    )
+
     def _held(self) -> list[tuple[int, int]]:
         """Return the identity and the write count of every parameter and buffer."""
-        return [(id(t), t._version) for t in (*self.model.parameters(), *self.model.buffers())]
+        return [
+            (id(t), t._version)
+            for layer in _modules(self.model)
+            for t in (*layer._parameters.values(), *layer._buffers.values())
+            if t is not None
+        ]
 
     def _is_held(self, before: Sequence[Tensor]) -> bool:
         """Compare the buffers with their old values, and restore them if they differ.
@@ -185,12 +202,13 @@ class Clipping(ABC):
             total, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
         )
 
-    def weights(self, norms: Tensor) -> Tensor:
-        """Return each sample's scale factor; 0 for a gradient that is not finite, or nearly infinite."""
-        weights = torch.clamp(self.clip / norms, max=1.0)  # a norm of 0 gives infinity, so 1
-        return torch.where(
-            torch.isfinite(norms) & (weights >= _LEAST_WEIGHT), weights, torch.zeros_like(weights)
-        )
+    def weights(self, norms: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return each sample's scale factor, and the samples that count, as a mask; None if all do.
+
+        A sample whose gradient is not finite, or nearly infinite, does not count.
+        """
+        weights, most = self._largest / norms.clamp(min=self.clip), self.clip / _LEAST_WEIGHT
+        return weights, None if float(norms.max()) <= most else norms <= most  # both are False for NaN
 
     def losses(self, outputs: Any, targets: Tensor) -> Tensor:
         """Return one loss for each sample. Raises SettingError for another shape."""
@@ -285,41 +303,44 @@ class BookKeeping(Clipping):
                     self._checked = self.check({name: g.sum(0) for name, g in each.items()}, plain)
                 return _weighted_sum(self, each)
             gradients = self._gradients(used)
-            squares = [found.squared_norms() for _, found in gradients]
+            norms = [found.norms() for _, found in gradients]
             if plain is not None:
                 ones = torch.ones(len(targets), dtype=torch.float64)
                 self._checked = self.check(self._added(gradients, ones), plain)
-                self._check_norms([call for call, _ in used], squares, some)
-            norms = torch.zeros(len(targets), dtype=torch.float64)
-            for found in squares:
-                norms += found
-            norms.sqrt_()
-            weights, finite = self.weights(norms), torch.isfinite(norms)
-            if not finite.any():
-                return ClippedSum(self.zeros(), norms)
-            if not finite.all():  # infinity times 0 would be NaN
-                gradients, weights = self._gradients(used, finite), weights[finite]
-            return ClippedSum(self._added(gradients, weights), norms)
+                self._check_norms([call for call, _ in used], norms, some)
+            whole = torch.linalg.vector_norm(torch.stack([norm for each in norms for norm in each]), dim=0)
+            weights, among = self.weights(whole)
+            if among is not None:  # infinity times 0 would be NaN
+                if not among.any():
+                    return ClippedSum(self.zeros(), whole)
+                gradients, weights = self._gradients(used, among), weights[among]
+            return ClippedSum(self._added(gradients, weights), whole)
 
     def _gradients(
-        self, used: list[tuple[_Call, Tensor]], among: Tensor | slice = _ALL
+        self, used: list[tuple[_Call, Tensor]], among: Tensor | None = None
     ) -> list[tuple[_Call, LayerGradients]]:
         made, room = [], _KEPT_BYTES
         for call, back in used:
-            found = gradients_of(call.layer, call.inputs[among], back[among], room)
+            inputs = call.inputs
+            if among is not None:
+                inputs, back = inputs[among], back[among]
+            found = gradients_of(call.layer, inputs, back, room)
             room -= found.kept_bytes
             made.append((call, found))
         return made
 
     def _added(self, gradients: list[tuple[_Call, LayerGradients]], weights: Tensor) -> dict[str, Tensor]:
-        found = self.zeros()
-        for call, layer in gradients:
-            for name, gradient in layer.weighted(weights).items():
-                found[call.full(name)] = gradient
-        return found
+        found = {
+            call.full(name): gradient
+            for call, layer in gradients
+            for name, gradient in layer.weighted(weights).items()
+        }
+        return {
+            name: found[name] if name in found else torch.zeros_like(p) for name, p in self.parameters.items()
+        }
 
     def _check_norms(
-        self, calls: list[_Call], squares: list[Tensor], some: Sequence[Sequence[Tensor]]
+        self, calls: list[_Call], norms: list[list[Tensor]], some: Sequence[Sequence[Tensor]]
     ) -> None:
         """Compare each layer's norms with `some`, the gradients of the first samples made by autograd, by
         parameter.
@@ -328,7 +349,7 @@ class BookKeeping(Clipping):
             SettingError: a norm is less than that of the gradient, so that the sample would not be clipped.
                 (It may be more, where positions nearly cancel each other.)
         """
-        for call, ours in zip(calls, squares, strict=True):
+        for call, ours in zip(calls, norms, strict=True):
             names = {call.full(name) for name in trainable(call.layer)}
             for at, made in enumerate(some):
                 own = [
@@ -336,7 +357,7 @@ class BookKeeping(Clipping):
                     for name, g in zip(self.parameters, made, strict=True)
                     if name in names
                 ]
-                norm, taken = float(torch.cat(own).norm()), float(ours[at].sqrt())
+                norm, taken = float(torch.cat(own).norm()), math.hypot(*(float(found[at]) for found in ours))
                 if math.isfinite(norm) and taken < (1.0 - _ROUNDED) * norm:
                     raise SettingError(
                         f"{call.name or 'the model'}, a {type(call.layer).__name__}: a sample's gradient has "
@@ -399,6 +420,17 @@ def _opacus_gradients(parameter: Any) -> Tensor:
 
 
 CLIPPINGS: dict[str, type[Clipping]] = {kind.way: kind for kind in (BookKeeping, PerSample, Opacus)}
+
+
+def _modules(model: nn.Module) -> list[nn.Module]:
+    """Return the model and all layers in it, each once; `model.modules()` takes longer than a small layer."""
+    found, known = [model], {model}
+    for layer in found:
+        for child in layer._modules.values():
+            if child is not None and child not in known:
+                known.add(child)
+                found.append(child)
+    return found
 
 
 class _FewBits(TorchDispatchMode):
@@ -464,7 +496,7 @@ def _weighted_sum(clipping: Clipping, each: dict[str, Tensor]) -> ClippedSum:
         torch.linalg.vector_norm(g.flatten(1), dim=1, dtype=torch.float64).square() for g in each.values()
     ]
     norms = torch.stack(squares).sum(0).sqrt()
-    weights, finite = clipping.weights(norms), torch.isfinite(norms)
-    return ClippedSum(
-        {name: torch.tensordot(weights[finite].to(g.dtype), g[finite], 1) for name, g in each.items()}, norms
-    )
+    weights, among = clipping.weights(norms)
+    if among is not None:
+        weights, each = weights[among], {name: g[among] for name, g in each.items()}
+    return ClippedSum({name: torch.tensordot(weights.to(g.dtype), g, 1) for name, g in each.items()}, norms)

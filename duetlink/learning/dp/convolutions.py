@@ -23,7 +23,6 @@ from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from duetlink.learning.dp.norms import (
     LEAST_OF_TERMS,
-    no_squares,
     parts,
     products,
     squares,
@@ -70,15 +69,15 @@ class ConvolutionGradients:
             self.kept_bytes = 0
         self._kept: list[Tensor] = []
 
-    def squared_norms(self) -> Tensor:
-        """Return the squared norms over all trainable parameters of the layer."""
-        total = no_squares(self._back)
+    def norms(self) -> list[Tensor]:
+        """Return the norms for weight and bias, if trained: float64 tensors of shape (B,)."""
+        found = []
         if self._layer.weight.requires_grad:
-            found = self._gram_squares() if self._by_gram else self._squares()
-            total += found.sum(1)
+            squared = self._gram_squares() if self._by_gram else self._squares()
+            found.append(squared.sum(1).sqrt_())
         if self._layer.bias is not None and self._layer.bias.requires_grad:
-            total += self._bias_squares()
-        return total
+            found.append(self._bias_squares().sqrt_())
+        return found
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """Return the sum over the samples, each times its float64 weight, by parameter."""

@@ -18,11 +18,16 @@ class Keystream(RandomWords):
         point numbers it can have been added to (Mironov 2012; Holohan and Braghin, "Secure Random Sampling in
         Differential Privacy", 2021, section 3).
         """
-        draws = 4 * count
-        half = (draws + 1) // 2
-        radius = np.sqrt(-2.0 * np.log(self.uniform(half)))
-        angle = 2.0 * np.pi * self.uniform(half)
-        pairs = np.concatenate((radius * np.cos(angle), radius * np.sin(angle)))[
-            :draws
-        ]  # Box and Muller 1958
-        return np.asarray(pairs.reshape(4, count).sum(axis=0) / 2.0)
+        import torch  # its cosine takes a fifth of the time of NumPy's
+
+        drawn = self.uniform(4 * count)
+        radius, angle = drawn[: 2 * count], drawn[2 * count :]
+        np.log(radius, out=radius)
+        radius *= -2.0
+        np.sqrt(radius, out=radius)
+        angle *= 2.0 * np.pi
+        angles = torch.from_numpy(angle)
+        pairs = angles.cos().numpy()  # Box and Muller 1958
+        pairs += angles.sin_().numpy()
+        pairs *= radius
+        return np.asarray((pairs[:count] + pairs[count:]) / 2.0)

@@ -26,11 +26,11 @@ from duetlink.errors import SettingError
 from duetlink.learning.dp.convolutions import ConvolutionGradients, is_convolution
 from duetlink.learning.dp.norms import (
     LEAST_OF_TERMS,
+    lengths,
     no_squares,
     norms_of,
     products,
     scaled,
-    squares,
     sums,
     weighted_back,
 )
@@ -74,7 +74,11 @@ def check_layers(model: nn.Module) -> None:
 
 def trainable(layer: nn.Module) -> dict[str, nn.Parameter]:
     """Return the layer's own parameters that require a gradient, by name; not those of its children."""
-    return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad}
+    found: dict[str, nn.Parameter] = {}
+    for name, p in layer._parameters.items():
+        if p is not None and p.requires_grad and not any(p is other for other in found.values()):
+            found[name] = p
+    return found
 
 
 class LayerGradients(Protocol):
@@ -82,8 +86,10 @@ class LayerGradients(Protocol):
 
     kept_bytes: int  # of samples' gradients that are kept from the norms to the sum, within a given room
 
-    def squared_norms(self) -> Tensor:
-        """Return the squared norms over all trainable parameters of the layer, float64."""
+    def norms(self) -> list[Tensor]:
+        """Return float64 tensors of shape (B,) whose squares add up to the squared norms over all trainable
+        parameters of the layer.
+        """
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """Return the sum over the samples, each times its float64 weight, by parameter."""
@@ -96,11 +102,35 @@ def gradients_of(layer: nn.Module, inputs: Tensor, back: Tensor, room: int) -> L
         SettingError: no way fits the layer, and torch.func cannot make the samples' gradients.
     """
     rule = _rule_of(layer)
+    if rule is _linear and inputs.dim() == 2:
+        return _OfOnePosition(layer, inputs, back)
     if rule is not None:
         return _ByRule(rule, layer, inputs, back)
     if is_convolution(layer, inputs) and _is_as_made(layer):
         return ConvolutionGradients(layer, inputs, back, room)
     return _Made(layer, inputs, back)
+
+
+class _OfOnePosition:
+    """A linear layer with one position in a sample, whose gradient is an outer product (Goodfellow 2015)."""
+
+    kept_bytes = 0
+
+    def __init__(self, layer: nn.Module, inputs: Tensor, back: Tensor) -> None:
+        self._parameters, self._inputs, self._back = trainable(layer), inputs, back
+
+    def norms(self) -> list[Tensor]:
+        of_back = lengths(self._back)
+        found = [of_back] if "bias" in self._parameters else []
+        return [*found, of_back * lengths(self._inputs)] if "weight" in self._parameters else found
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        back, found = weighted_back(self._back, weights), {}
+        if "weight" in self._parameters:
+            found["weight"] = back.t() @ self._inputs
+        if "bias" in self._parameters:
+            found["bias"] = back.sum(0)
+        return found
 
 
 class _ByRule:
@@ -111,8 +141,8 @@ class _ByRule:
     def __init__(self, rule: SquaredNorms, layer: nn.Module, inputs: Tensor, back: Tensor) -> None:
         self._rule, self._layer, self._inputs, self._back = rule, layer, inputs, back
 
-    def squared_norms(self) -> Tensor:
-        return self._rule(self._layer, self._inputs, self._back)
+    def norms(self) -> list[Tensor]:
+        return [self._rule(self._layer, self._inputs, self._back).sqrt_()]
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         weighted = weighted_back(self._back, weights)
@@ -133,8 +163,8 @@ class _Made:
     def __init__(self, layer: nn.Module, inputs: Tensor, back: Tensor) -> None:
         self._each = sample_gradients(layer, inputs, back)
 
-    def squared_norms(self) -> Tensor:
-        return torch.stack([squares(gradient) for gradient in self._each.values()]).sum(0)
+    def norms(self) -> list[Tensor]:
+        return [lengths(gradient) for gradient in self._each.values()]
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         return {name: torch.tensordot(weights.to(g.dtype), g, 1) for name, g in self._each.items()}
@@ -176,19 +206,9 @@ def _linear_gradients(layer: nn.Linear, inputs: Tensor, back: Tensor) -> dict[st
 
 
 def _linear(layer: nn.Linear, inputs: Tensor, back: Tensor) -> Tensor:
-    return _outer(layer, inputs.flatten(1, -2) if inputs.dim() > 3 else inputs, back)
-
-
-def _outer(layer: nn.Module, inputs: Tensor, back: Tensor) -> Tensor:
-    """`inputs`: (B, in) or (B, T, in); `back`: (B, out) or (B, *, out) with as many positions."""
-    parameters = trainable(layer)
-    total = no_squares(back)
-    if inputs.dim() == 2:
-        of_back = squares(back)
-        if "weight" in parameters:
-            total = total + squares(inputs) * of_back
-        return total + of_back if "bias" in parameters else total
-    back = back.reshape(len(back), -1, back.shape[-1])
+    """`inputs`: (B, *, in); `back`: (B, *, out) with as many positions."""
+    parameters, total = trainable(layer), no_squares(back)
+    inputs, back = (values.reshape(len(values), -1, values.shape[-1]) for values in (inputs, back))
     if "weight" in parameters:
         total = total + products(inputs, back)
     if "bias" in parameters:
@@ -240,6 +260,9 @@ def _rule_of(layer: nn.Module) -> SquaredNorms | None:
     return _RULES.get(type(layer)) if _is_as_made(layer) else None
 
 
+_OF_EVERY_LAYER = frozenset(vars(nn.Module()))
+
+
 def _is_as_made(layer: nn.Module) -> bool:
     """Return True if the layer computes what its class does, from a weight and a bias of its own.
 
@@ -247,7 +270,11 @@ def _is_as_made(layer: nn.Module) -> bool:
     parameters and a hook that computes its weight from them.
     """
     own = [p for p in layer._parameters.values() if p is not None]
-    replaced = vars(layer).keys() & {*dir(type(layer)), *layer._parameters}  # for example a replaced forward
+    kind = type(layer)
+    set_by_kind = _OF_EVERY_LAYER.union(getattr(kind, "__constants__", ()))
+    replaced = any(
+        hasattr(kind, name) or name in layer._parameters for name in vars(layer).keys() - set_by_kind
+    )  # such as forward
     hooks = (
         layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
     )

@@ -34,9 +34,16 @@ def parts(samples: int, bytes_each: int) -> list[slice]:
     return [slice(at, at + count) for at in range(0, samples, count)]
 
 
+def lengths(values: Tensor) -> Tensor:
+    """Return the norms over all dimensions but the first, float64."""
+    flat = values if values.dim() == 2 else values.reshape(len(values), -1)
+    norms: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
+    return norms
+
+
 def squares(values: Tensor) -> Tensor:
     """Return the sum of squares over all dimensions but the first, float64."""
-    return values.double().square().sum(tuple(range(1, values.dim())))
+    return lengths(values).square_()
 
 
 def norms_of(values: Tensor) -> Tensor:

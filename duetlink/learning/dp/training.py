@@ -328,13 +328,12 @@ class DpSgd:
             _check_alike(found[-len(self._settings_sums) :])
             total = torch.from_numpy(found[: len(mine)]).to(mine.dtype)
         total /= self._batch
-        at = 0
-        for name, parameter in self._clipping.parameters.items():
-            gradient = total[at : at + parameter.numel()].view_as(parameter)
-            parameter.grad = gradient.to(parameter.dtype, copy=True)
-            at += gradients[name].numel()
+        parameters = self._clipping.parameters.values()
+        for parameter, gradient in zip(parameters, total.split([p.numel() for p in parameters]), strict=True):
+            parameter.grad = gradient.view_as(parameter).to(parameter.dtype)
         self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
+        for parameter in parameters:
+            parameter.grad = None
 
     def _check_optimizer(self) -> None:
         """Raise SettingError if the optimizer holds parameters that are not clipped.
@@ -412,7 +411,7 @@ class DpSgd:
         """
         step = self._noise_step
         noise = self._own_noise(len(total), *place)
-        return torch.round(total.double() / step) * step + noise if step else total + noise
+        return (total.double() / step).round_().mul_(step).add_(noise) if step else total + noise
 
     def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
         """Return this member's share of the noise, in whole steps, float64; zeros if the leader adds all of
@@ -426,7 +425,7 @@ class DpSgd:
         if not step or (self._group is not None and self._trust == "leader" and rank != 0):
             return torch.zeros(count, dtype=torch.float64)
         scale = self._noise * (self._clip + math.sqrt(count) * step)
-        return torch.round(torch.from_numpy(self._keystream.normal(count) * scale) / step) * step
+        return torch.from_numpy(self._keystream.normal(count)).mul_(scale / step).round_().mul_(step)
 
     @property
     def _noise_step(self) -> float:
