@@ -1,4 +1,4 @@
-"""Private training: our clipped sums, Opacus', torch.func's, and plain SGD; then two processes against one.
+"""Private training by `DpSgd`, Opacus and torch.func, beside plain SGD; then two processes against one.
 
 The first table is the case of the project that this one began with: a 9-50-1 perceptron, batches of 256 of
 960,000 rows, a clipping norm of 3, a sigma of 0.9. Each way runs `--steps` steps on one thread, whose
@@ -6,7 +6,10 @@ processor time is taken; an epoch has 3,750. There, an epoch took 170.9 s on fou
 batches; Opacus is measured with batches that were drawn before, and with its own loader, as `make_private`
 makes it, for a tenth of the steps. Where `pip install opake` has been done, there is a row of it as well.
 
-The second is 784-512-512-10, batches of 512, one process against two that add up over a group of duetlink,
+The second has networks of convolutions, on images and on series, measured likewise with batches of 64 to 256
+of 4,096 rows: ours draws its batches, those of plain SGD and of Opacus were drawn before.
+
+The third is 784-512-512-10, batches of 512, one process against two that add up over a group of duetlink,
 each with one thread and half of the rows, by the clock. Where cores are busy, it says little: the load is
 told.
 """
@@ -20,6 +23,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -47,6 +51,37 @@ def large() -> nn.Module:
     )
 
 
+def digits() -> nn.Module:
+    """The network of Opacus' own example for MNIST."""
+    torch.manual_seed(1)
+    first = (nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1))
+    second = (nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Flatten())
+    return nn.Sequential(*first, *second, nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10))
+
+
+def photographs() -> nn.Module:
+    torch.manual_seed(1)
+    first = (nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU())
+    second = (nn.MaxPool2d(2), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    third = (nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.Sequential(*first, *second, *third, nn.Linear(64, 10))
+
+
+def series() -> nn.Module:
+    torch.manual_seed(1)
+    first = (nn.Conv1d(16, 32, 5, padding=2), nn.ReLU(), nn.Conv1d(32, 32, 5, padding=2), nn.ReLU())
+    return nn.Sequential(*first, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(32, 10))
+
+
+# the network, the shape of its inputs, and the batch
+CONVOLUTIONS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
+    "MNIST, 28x28, batch 256": (digits, (1, 28, 28), 256),
+    "32x32 in three colors, batch 64": (photographs, (3, 32, 32), 64),
+    "128 items of 16 series, batch 64": (series, (16, 128), 64),
+}
+CONVOLUTION_ROWS = 4096
+
+
 def census() -> tuple[Tensor, Tensor]:
     """Nine columns of bits and a label, as the source's; made by a seed."""
     draws = torch.Generator().manual_seed(2)
@@ -54,41 +89,51 @@ def census() -> tuple[Tensor, Tensor]:
     return x, (x.sum(1) + torch.randn(ROWS, generator=draws) > 4.5).float()
 
 
-def ours(data: tuple[Tensor, Tensor], steps: int, clipping: str) -> Callable[[], float]:
-    model = small()
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is trained on what."""
+
+    make: Callable[[], nn.Module]
+    loss: type[nn.Module]
+    data: tuple[Tensor, Tensor]
+    batch: int
+    steps: int
+
+
+def ours(problem: Problem, **settings: Any) -> Callable[[], float]:
+    model = problem.make()
     training = DpSgd(
         model,
         torch.optim.SGD(model.parameters(), lr=RATE),
-        nn.BCEWithLogitsLoss(reduction="none"),
-        rows=ROWS,
-        batch=BATCH,
+        problem.loss(reduction="none"),
+        rows=len(problem.data[0]),
+        batch=problem.batch,
         clip=CLIP,
         noise=NOISE,
-        clipping=clipping,
+        **settings,
     )
 
     def run() -> float:
         began = time.process_time()
-        for _, batch in zip(range(steps), training.batches(*data), strict=False):
+        for _, batch in zip(range(problem.steps), training.batches(*problem.data), strict=False):
             training.step(*batch)
         return time.process_time() - began
 
     return run
 
 
-def opacus(data: tuple[Tensor, Tensor], steps: int) -> Callable[[], float]:
+def opacus(problem: Problem) -> Callable[[], float]:
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
-    model = GradSampleModule(small(), loss_reduction="mean")
+    model = GradSampleModule(problem.make(), loss_reduction="mean")
     optimizer = DPOptimizer(
         torch.optim.SGD(model.parameters(), lr=RATE),
         noise_multiplier=NOISE,
         max_grad_norm=CLIP,
-        expected_batch_size=BATCH,
+        expected_batch_size=problem.batch,
     )
-    loss = nn.BCEWithLogitsLoss()
-    return _loop(data, steps, model, optimizer, loss)
+    return _loop(problem, model, optimizer)
 
 
 def opacus_loader(data: tuple[Tensor, Tensor], steps: int) -> Callable[[], float]:
@@ -153,21 +198,20 @@ def opake(data: tuple[Tensor, Tensor], steps: int) -> Callable[[], float]:
     return run
 
 
-def plain(data: tuple[Tensor, Tensor], steps: int) -> Callable[[], float]:
-    model = small()
-    return _loop(data, steps, model, torch.optim.SGD(model.parameters(), lr=RATE), nn.BCEWithLogitsLoss())
+def plain(problem: Problem) -> Callable[[], float]:
+    model = problem.make()
+    return _loop(problem, model, torch.optim.SGD(model.parameters(), lr=RATE))
 
 
-def _loop(
-    data: tuple[Tensor, Tensor], steps: int, model: nn.Module, optimizer: Any, loss: nn.Module
-) -> Callable[[], float]:
-    drawn = [torch.randint(0, ROWS, (BATCH,)) for _ in range(steps)]
+def _loop(problem: Problem, model: nn.Module, optimizer: Any) -> Callable[[], float]:
+    (x, y), loss = problem.data, problem.loss()
+    drawn = [torch.randint(0, len(x), (problem.batch,)) for _ in range(problem.steps)]
 
     def run() -> float:
         began = time.process_time()
         for rows in drawn:
             optimizer.zero_grad()
-            loss(model(data[0][rows]), data[1][rows]).backward()
+            loss(model(x[rows]), y[rows]).backward()
             optimizer.step()
         return time.process_time() - began
 
@@ -225,6 +269,31 @@ def processes(size: int, steps: int) -> float:
     return found
 
 
+def convolutions(rounds: int, steps: int) -> None:
+    rows, times = [], {}
+    for name, (make, shape, batch) in CONVOLUTIONS.items():
+        draws = torch.Generator().manual_seed(2)
+        x = torch.randn((CONVOLUTION_ROWS, *shape), generator=draws)
+        y = torch.randint(0, 10, (len(x),), generator=draws)
+        problem = Problem(make, nn.CrossEntropyLoss, (x, y), batch, min(steps, len(x) // batch))
+        ways = {"plain SGD": plain(problem), "DpSgd": ours(problem), "Opacus": opacus(problem)}
+        for way in ways.values():
+            way()  # warm
+        samples = interleave(ways, rounds)
+        each = [f"{1000 * samples[way].median_s / problem.steps:.1f}" for way in ways]
+        slower = samples["DpSgd"].median_s / samples["plain SGD"].median_s
+        rows.append([name, *each, f"{slower:.2f}x", ratio(samples["Opacus"], samples["DpSgd"])])
+        times[name] = {way: sample.times_s for way, sample in samples.items()}
+    load = f"1-minute load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    report(
+        "learning_convolutions",
+        f"convolutions, processor time of one thread, ms a step; {load}",
+        ["network", "plain SGD", "DpSgd", "Opacus", "DpSgd: time of plain SGD", "DpSgd: speed of Opacus"],
+        rows,
+        {"load": load, "torch": torch.__version__, "times_s": times},
+    )
+
+
 @benchmark
 @rounds(3)
 @click.option("--steps", type=click.IntRange(10, 3000), default=200, show_default=True, help="Of each run.")
@@ -232,11 +301,12 @@ def main(rounds: int, steps: int) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     data = census()
+    problem = Problem(small, nn.BCEWithLogitsLoss, data, BATCH, steps)
     ways = {
-        "plain SGD, no privacy": plain(data, steps),
-        "ours, bookkeeping": ours(data, steps, "bookkeeping"),
-        "ours, torch.func": ours(data, steps, "per_sample"),
-        "Opacus": opacus(data, steps),
+        "plain SGD, no privacy": plain(problem),
+        "DpSgd": ours(problem),
+        'DpSgd(clipping="per_sample")': ours(problem, clipping="per_sample"),
+        "Opacus": opacus(problem),
         "Opacus, its loader": opacus_loader(data, steps),
     }
     if importlib.util.find_spec("opake"):
@@ -251,6 +321,7 @@ def main(rounds: int, steps: int) -> None:
             name,
             f"{1000 * sample.median_s / steps:.3f}",
             f"{epoch * sample.median_s:.2f}",
+            f"{sample.median_s / samples['plain SGD, no privacy'].median_s:.2f}x",
             ratio(samples["Opacus"], sample),
         ]
         for name, sample in samples.items()
@@ -258,11 +329,17 @@ def main(rounds: int, steps: int) -> None:
     report(
         "learning_small",
         f"9-50-1, batch 256 of 960,000 rows, processor time of one thread; {load}",
-        ["way", "ms a step", "s an epoch", "of Opacus"],
+        ["way", "ms a step", "s an epoch", "time of plain SGD", "speed of Opacus"],
         rows,
-        {"load": load, "steps": steps, "times_s": {name: each.times_s for name, each in samples.items()}},
+        {
+            "load": load,
+            "torch": torch.__version__,
+            "steps": steps,
+            "times_s": {name: each.times_s for name, each in samples.items()},
+        },
     )
     few = max(10, steps // 10)
+    convolutions(rounds, few)
     scaled: dict[str, Sample] = interleave(
         {"one": lambda: processes(1, few), "two": lambda: processes(2, few)}, rounds
     )
