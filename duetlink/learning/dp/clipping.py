@@ -64,7 +64,6 @@ class Clipping(ABC):
             )
         check_layers(model)
         self.model, self.loss, self.clip = model, loss, clip
-        self._largest = torch.tensor(clip, dtype=torch.float64)
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self.parameters:
             raise SettingError(
@@ -207,7 +206,7 @@ class Clipping(ABC):
 
         A sample whose gradient is not finite, or nearly infinite, does not count.
         """
-        weights, most = self._largest / norms.clamp(min=self.clip), self.clip / _LEAST_WEIGHT
+        weights, most = self.clip / norms.clamp(min=self.clip), self.clip / _LEAST_WEIGHT
         return weights, None if float(norms.max()) <= most else norms <= most  # both are False for NaN
 
     def losses(self, outputs: Any, targets: Tensor) -> Tensor:
