@@ -499,8 +499,8 @@ def test_a_pointer_says_so_where_work_on_it_cannot_be_put_down(duets: Pair, priv
     break_log(private_audit_log)
     result = found + 1
     with pytest.raises(errors.RequestDenied, match="the audit log cannot be written, and nothing leaves"):
-        result.get(timeout_s=30)
+        result.get(timeout_s=100)
     mend_log(private_audit_log)
     assert len(owner.audit.filter(kind="run")) == 0  # it was not run
     answering(owner, lambda request: request.approve())
-    assert (scientist.store["x"] + 1).get(timeout_s=30).tolist() == [1.0, 2.0, 3.0]
+    assert (scientist.store["x"] + 1).get(timeout_s=100).tolist() == [1.0, 2.0, 3.0]

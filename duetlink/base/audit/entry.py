@@ -55,13 +55,12 @@ class Entry:
 
     def to_fields(self, when: str) -> dict[str, Any]:
         """Return the fields to write, with long texts cut, without those that the journal adds."""
-        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        written = {
-            name: _cut(value) if isinstance(value, str) else value
-            for name, value in found.items()
-            if value not in ("", None) and name not in _ADDED_BY_JOURNAL
-        }
-        return written | {"when": when}
+        written: dict[str, Any] = {"when": when}
+        for name in _WRITTEN:
+            value = getattr(self, name)
+            if value not in ("", None):
+                written[name] = _cut(value) if isinstance(value, str) else value
+        return written
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
@@ -74,6 +73,9 @@ class Entry:
         }
         right.setdefault("kind", UNREADABLE)
         return cls(**right)
+
+
+_WRITTEN = tuple(field.name for field in dataclasses.fields(Entry) if field.name not in _ADDED_BY_JOURNAL)
 
 
 def _cut(text: str) -> str:

@@ -7,6 +7,7 @@ had not reached the disk: then it shows, correctly, that they are missing.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,8 @@ class Head:
     size_bytes: int = 0
 
     def to_bytes(self) -> bytes:
-        fields = {"number": self.number, "hash": self.hash, "size_bytes": self.size_bytes}
-        return canonical(fields).ljust(SIZE_BYTES - 1) + b"\n"
+        text = f'{{"hash":"{self.hash}","number":{self.number},"size_bytes":{self.size_bytes}}}'
+        return text.encode("ascii", "replace").ljust(SIZE_BYTES - 1) + b"\n"
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Head:
@@ -40,6 +41,7 @@ class Head:
         return head
 
 
+@functools.lru_cache
 def head_path(journal: Path) -> Path:
     return journal.with_name(journal.name + ".head")
 
