@@ -71,6 +71,11 @@ class LentLoop(asyncio.SelectorEventLoop):
             asyncio._set_running_loop(self)
             task = self.create_task(coroutine)
             self._ready.pop()._run()
+            if task.done():
+                for _ in range(len(self._ready)):  # small things that it has left, such as news for a panel
+                    handle = self._ready.popleft()
+                    if not handle.cancelled():
+                        handle._run()
         finally:
             asyncio._set_running_loop(own_loop)
             self._borrower = None

@@ -109,6 +109,24 @@ def test_a_timer_of_the_first_step_fires_although_the_loop_waits(thread: LoopThr
         assert fired.wait(TIMEOUT_S)
 
 
+def test_what_the_first_step_leaves_for_later_runs_in_its_order(thread: LoopThread) -> None:
+    for _ in range(20):
+        seen: list[int] = []
+        ended = threading.Event()
+
+        async def leave(seen: list[int] = seen, ended: threading.Event = ended) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(seen.append, 1)
+            loop.call_soon(seen.append, 2).cancel()
+            loop.call_soon(lambda: loop.call_soon(ended.set))
+            loop.call_soon(seen.append, 3)
+
+        wait_idle(thread)
+        thread.run(leave(), here=True)
+        assert ended.wait(TIMEOUT_S)
+        assert seen == [1, 3]
+
+
 def test_one_thread_at_a_time_touches_the_loop(thread: LoopThread) -> None:
     inside = 0
     most = 0

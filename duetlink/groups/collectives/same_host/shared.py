@@ -39,6 +39,7 @@ _SMALL_BYTES = 32 * 1024
 # From this size on a thread drives the operation: on the loop it would block other tasks for longer than
 # handing it to the thread takes.
 _THREAD_BYTES = 128 * 1024
+_LENT_THREAD_BYTES = 4 * 1024 * 1024  # the same for the first step on a caller's thread, which waits anyway
 # Items are added in blocks of this size, which stay in a core's cache between the additions.
 _BLOCK_BYTES = 256 * 1024
 _SPIN_S = 50e-6  # the others are seldom later, if every member has a core
@@ -96,7 +97,7 @@ class SharedOperations:
 
     async def _drive(self, work: Work, run: SharedRun) -> None:
         try:
-            if work.taken.nbytes < _THREAD_BYTES:
+            if work.taken.nbytes < (_LENT_THREAD_BYTES if is_lent_here() else _THREAD_BYTES):
                 for ready in run:
                     await self._wait(ready)
             else:
