@@ -14,9 +14,10 @@ import asyncio
 import contextlib
 import selectors
 import signal
+import sys
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -44,6 +45,8 @@ class LentLoop(asyncio.SelectorEventLoop):
     # asyncio's own: what is to run at once, and the heap of timers
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
+    _asyncgen_firstiter_hook: Callable[[AsyncGenerator[Any, Any]], None]
+    _asyncgen_finalizer_hook: Callable[[AsyncGenerator[Any, Any]], None]
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -62,13 +65,15 @@ class LentLoop(asyncio.SelectorEventLoop):
         """
         if self.is_closed() or not self.lock.acquire(blocking=False):
             return None
-        own_loop = asyncio._get_running_loop()  # that of a notebook's kernel, say
+        # those of a notebook's kernel, say
+        own_loop, own_hooks = asyncio._get_running_loop(), sys.get_asyncgen_hooks()
         first_timer = self._scheduled[0] if self._scheduled else None
         try:
             if self._ready:
                 return None
             self._borrower = threading.get_ident()
             asyncio._set_running_loop(self)
+            sys.set_asyncgen_hooks(self._asyncgen_firstiter_hook, self._asyncgen_finalizer_hook)
             task = self.create_task(coroutine)
             self._ready.pop()._run()
             if task.done():
@@ -78,6 +83,7 @@ class LentLoop(asyncio.SelectorEventLoop):
                         handle._run()
         finally:
             asyncio._set_running_loop(own_loop)
+            sys.set_asyncgen_hooks(*own_hooks)
             self._borrower = None
             has_more = bool(self._ready) or (bool(self._scheduled) and self._scheduled[0] is not first_timer)
             self.lock.release()

@@ -174,8 +174,9 @@ def test_an_interrupt_comes_after_the_first_step(thread: LoopThread) -> None:
 
 def test_the_loop_of_the_calling_thread_runs_again_afterwards(thread: LoopThread) -> None:
     async def of_a_kernel() -> bool:
+        hooks = sys.get_asyncgen_hooks()
         wait_idle(thread)
-        return asyncio.get_running_loop() is kernel
+        return asyncio.get_running_loop() is kernel and sys.get_asyncgen_hooks() == hooks
 
     kernel = asyncio.new_event_loop()
     assert kernel.run_until_complete(of_a_kernel())
