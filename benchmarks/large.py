@@ -16,7 +16,7 @@ import pyarrow as pa
 from benchmarks.baselines.bare_flight import BareFlight
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import GIB, Sample, interleave, report, timed
-from benchmarks.owner import Owner, peak_bytes
+from benchmarks.owner import Owner, cpu_s, peak_bytes
 from duetlink import Settings
 
 BATCH_MIB = (1, 2, 4)
@@ -64,7 +64,17 @@ def main(rounds: int) -> None:
         rows,
         {name: sample.times_s for name, sample in samples.items()},
     )
-    for one in bare.values():
+    plain = BareFlight(SHAPE[0], 4, tls=False)
+    largest = bare["bare Flight, 4 MiB batches"]
+    _processor(
+        {
+            "duetlink tcp": (ours, tcp.pid),
+            "bare Flight, 4 MiB batches": (largest.get, largest.pid),
+            "bare Flight without TLS, 4 MiB batches": (plain.get, plain.pid),
+        },
+        rounds,
+    )
+    for one in (*bare.values(), plain):
         one.close()
 
     rows = [
@@ -81,6 +91,29 @@ def main(rounds: int) -> None:
     tcp.close()
     _local(local, rounds)
     local.close()
+
+
+def _processor(ways: dict[str, tuple[Callable[[], object], int]], rounds: int) -> None:
+    """Measure the processor time of both sides; a way's number is the sender's process."""
+    here = os.getpid()
+    spent: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, (work, pid) in ways.items():
+            _level_memory()
+            before = cpu_s(here), cpu_s(pid)
+            taken_s = timed(work)
+            spent[name].append((cpu_s(here) - before[0], cpu_s(pid) - before[1], taken_s))
+    rows = [
+        [name, *(f"{statistics.median(each) * 1e9 / GIB:.2f}" for each in zip(*found, strict=True))]
+        for name, found in spent.items()
+    ]
+    report(
+        "large_processor",
+        "Processor time of 1 GiB of float64 over loopback, medians",
+        ["way", "receiver, s/GB", "sender, s/GB", "time, s/GB"],
+        rows,
+        spent,
+    )
 
 
 def _memory_row(side: str, reset: object, peak: object, pointer: object) -> list[str]:

@@ -33,6 +33,8 @@ class Owner:
         arguments = (there, settings, data_channel_only, private_buffers)
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
         self.scientist: Duet = duetlink.join(self._pipe.recv(), settings=settings)
 
     def share(self, name: str, dtype: str, shape: tuple[int, ...], seed: int, *, mock: bool = False) -> None:
@@ -113,6 +115,13 @@ def peak_bytes(reset: bool = False) -> int:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def cpu_s(pid: int) -> float:
+    """The processor time of a process so far, of all its threads."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def used_bytes(pid: int) -> int:
