@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from duetlink.errors import UnknownAttribute
 
-_MOST_LISTED = 15
+_MOST_LISTED = 20
 _MOST_NEAR = 3
 
 

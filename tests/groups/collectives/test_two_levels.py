@@ -413,6 +413,18 @@ def test_links_that_share_a_line_count_as_the_fastest_of_them() -> None:
     assert (planned.link(3, 5), planned.link(3, 6), planned.link(0, 4)) == (relayed, LINE, LINE)
 
 
+def test_a_guess_of_a_link_does_not_lead_around_the_measured_line() -> None:
+    slow = replace(LINE, rate_bytes_per_s=2e6)
+    guess = LinkFigures(0.005, 5e6, path="channel", measured=False)
+    rows = [list(row) for row in sites().links]
+    for a in range(8):
+        for b in range(8):
+            if a // 4 != b // 4:
+                rows[a][b] = guess if {a % 4, b % 4} <= {2, 3} else slow
+    chosen = Choice(Costs(tuple(map(tuple, rows)), SITES)).best("all_reduce", 10**7)
+    assert (chosen.algorithm, chosen.order) == ("two_levels", (0, 4))
+
+
 def test_the_explanation_shows_the_hosts_and_says_that_the_bits_depend_on_them() -> None:
     lines = str(Choice(sites()).explain("all_reduce", 1_000_000)).splitlines()
     assert lines[0] == "all_reduce of 1,000,000 bytes among 8 members"

@@ -84,15 +84,16 @@ class Costs:
         return next(found, rank)
 
     def with_lines(self) -> Costs:
-        """Return these costs with one figure for all links of one path from a host to another.
+        """Return these costs with one figure for all direct links from a host to another, and one for relayed.
 
         They share the hosts' lines, and are measured at the same time. So the fastest of them says the most
-        about the line, and the others how much they had to wait for each other.
+        about the line, and the others how much they had to wait for each other. A link that has not been
+        measured is no reason to go around one that has.
         """
-        best: dict[tuple[int, int, bool, str], LinkFigures] = {}
+        best: dict[tuple[int, int, bool], LinkFigures] = {}
 
-        def line(a: int, b: int) -> tuple[int, int, bool, str]:
-            return self.host_of(a), self.host_of(b), self.links[a][b].relayed, self.links[a][b].path
+        def line(a: int, b: int) -> tuple[int, int, bool]:
+            return self.host_of(a), self.host_of(b), self.links[a][b].relayed
 
         pairs = [(a, b) for a in range(self.size) for b in range(self.size)]
         crossing = [(a, b) for a, b in pairs if self.host_of(a) != self.host_of(b)]
