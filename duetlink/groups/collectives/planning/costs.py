@@ -84,7 +84,7 @@ class Costs:
         return next(found, rank)
 
     def with_lines(self) -> Costs:
-        """Return these costs with one figure for all direct links from a host to another, and one for relayed.
+        """Return these costs with one figure for all links from a host to another, direct or relayed.
 
         They share the hosts' lines, and are measured at the same time. So the fastest of them says the most
         about the line, and the others how much they had to wait for each other. A link that has not been
