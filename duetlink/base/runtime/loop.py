@@ -186,7 +186,7 @@ class LoopShare(LoopThread):
         self._loop = whole._loop
         self._thread = whole._thread
         self._on_stop = on_stop
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # held while a first step runs here
         self._running: set[concurrent.futures.Future[Any]] = set()
         self._stopped = False
 

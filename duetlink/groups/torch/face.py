@@ -6,6 +6,7 @@ Their methods have the same names and arguments. duetlink's class for each combi
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import datetime
 import weakref
@@ -305,8 +306,14 @@ class Face:
 
         # the caller of a synchronous operation waits for it anyway, so its thread runs the first step
         is_awaited = not getattr(opts, "asyncOp", True)
-        with later_interrupts() if is_awaited else contextlib.nullcontext():
-            done = self._job.thread.submit(limited(), here=is_awaited)
+        done: concurrent.futures.Future[int | None] | None = None
+        try:
+            with later_interrupts() if is_awaited else contextlib.nullcontext():
+                done = self._job.thread.submit(limited(), here=is_awaited)
+        except KeyboardInterrupt:
+            if done is not None:
+                done.cancel()
+            raise
         return PendingWork(done, list(outputs), call)
 
 

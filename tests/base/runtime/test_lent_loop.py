@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import queue
 import signal
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -181,6 +184,49 @@ def test_the_loop_of_the_calling_thread_runs_again_afterwards(thread: LoopThread
     kernel = asyncio.new_event_loop()
     assert kernel.run_until_complete(of_a_kernel())
     kernel.close()
+
+
+def test_a_long_first_step_is_told_to_go_the_loops_way(thread: LoopThread) -> None:
+    async def both() -> tuple[bool, bool]:
+        before = is_lent_here()
+        deadline_s = time.monotonic() + 0.011
+        while time.monotonic() < deadline_s:
+            pass
+        return before, is_lent_here()
+
+    while (found := thread.run(both(), here=True)) != (True, False):
+        assert found == (False, False)
+
+
+def test_in_debug_mode_the_loop_runs_everything_itself(thread: LoopThread) -> None:
+    async def name() -> str:
+        return threading.current_thread().name
+
+    thread.call(lambda: thread.loop.set_debug(True))
+    assert [thread.run(name(), here=True) for _ in range(5)] == ["duetlink"] * 5
+
+
+def test_a_reader_that_a_first_step_replaces_is_not_lost(thread: LoopThread) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    received = queue.SimpleQueue[bytes]()
+
+    async def watch() -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(ours)
+        loop.add_reader(ours, lambda: received.put(ours.recv(1)))
+
+    async def end() -> None:
+        asyncio.get_running_loop().remove_reader(ours)
+
+    thread.run(watch())
+    for _ in range(300):
+        theirs.send(b"x")
+        thread.run(watch(), here=True)
+        assert received.get(timeout=TIMEOUT_S) == b"x"
+    thread.run(end())
+    ours.close()
+    theirs.close()
 
 
 def test_a_first_step_cannot_call_what_blocks(thread: LoopThread) -> None:

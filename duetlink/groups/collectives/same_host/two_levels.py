@@ -14,6 +14,7 @@ Gropp 2005 for what the leaders do.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,7 +79,10 @@ class _TwoLevelRun:
         finally:
             for task in self._across:
                 task.cancel()
-            await asyncio.gather(*self._across, return_exceptions=True)
+            ended = asyncio.gather(*self._across, return_exceptions=True)
+            while not ended.done():  # wait even if cancelled again: they write `taken`
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.shield(ended)
 
     async def _up(self, piece: _Piece) -> None:
         """Reduce a piece within this host; the leader has the result in `taken`."""
