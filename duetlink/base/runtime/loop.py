@@ -57,17 +57,26 @@ class LoopThread:
     ) -> concurrent.futures.Future[T]:
         """Start `coroutine` on the loop; the future may be waited for, cancelled, or awaited elsewhere.
 
-        With `here`, this thread runs its first step if the loop is idle.
+        With `here`, this thread runs its first step if the loop is idle. An interrupt cancels it, and
+        is raised after the step.
 
         Raises:
             LinkClosed: the loop has been stopped, or belongs to the process that this one was forked from.
         """
         self.check_process(coroutine)
+        future: concurrent.futures.Future[T] | None = None
         try:
-            begun = self._loop.begin(coroutine) if here and isinstance(self._loop, LentLoop) else None
-            if begun is None:
-                return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-            return _future_of(begun, self._loop)
+            with later_interrupts() if here else contextlib.nullcontext():
+                begun = self._loop.begin(coroutine) if here and isinstance(self._loop, LentLoop) else None
+                if begun is None:
+                    future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+                else:
+                    future = _future_of(begun, self._loop)
+            return future
+        except KeyboardInterrupt:
+            if future is not None:
+                future.cancel()
+            raise
         except RuntimeError:
             coroutine.close()
             raise LinkClosed("this duet or group is closed; launch or join a new one") from None
@@ -92,8 +101,7 @@ class LoopThread:
         future: concurrent.futures.Future[T] | None = None
         try:
             # an interrupt may arrive during this call, when the coroutine has begun already
-            with later_interrupts() if here else contextlib.nullcontext():
-                future = self.submit(call.run(), here=here)
+            future = self.submit(call.run(), here=here)
             while True:
                 try:
                     return future.result(_TICK_S)

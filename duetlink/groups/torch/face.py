@@ -6,8 +6,6 @@ Their methods have the same names and arguments. duetlink's class for each combi
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
 import datetime
 import weakref
 from collections.abc import Coroutine, Sequence
@@ -17,7 +15,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from duetlink.base.runtime.lent_loop import later_interrupts
 from duetlink.errors import DuetError, GroupError
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.execution.deadline import within
@@ -306,14 +303,7 @@ class Face:
 
         # the caller of a synchronous operation waits for it anyway, so its thread runs the first step
         is_awaited = not getattr(opts, "asyncOp", True)
-        done: concurrent.futures.Future[int | None] | None = None
-        try:
-            with later_interrupts() if is_awaited else contextlib.nullcontext():
-                done = self._job.thread.submit(limited(), here=is_awaited)
-        except KeyboardInterrupt:
-            if done is not None:
-                done.cancel()
-            raise
+        done = self._job.thread.submit(limited(), here=is_awaited)
         return PendingWork(done, list(outputs), call)
 
 
