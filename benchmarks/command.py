@@ -78,7 +78,7 @@ def is_quick() -> bool:
 
 
 def command_line() -> str:
-    """What to type to run the current command again; of its options those that are not the defaults."""
+    """Return the command line that runs the current command again, without options that have defaults."""
     ctx = click.get_current_context(silent=True)
     if ctx is None:
         return ""

@@ -8,10 +8,8 @@ duetlink is loaded but for its backend.
 
 import contextlib
 import json
-import os
 import sys
 import time
-from datetime import timedelta
 from typing import Any
 
 import torch
@@ -19,6 +17,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
+
+from benchmarks.torch_job import meet, part
 
 LAYERS = 8
 
@@ -56,16 +56,7 @@ def hook(timeline: Timeline, bucket: dist.GradBucket) -> torch.futures.Future[to
 
 def main() -> None:
     backend, address, batch, rank, size = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
-    torch.set_num_threads(1)
-    if backend == "duetlink":
-        import duetlink.groups.torch  # noqa: F401  (registers the backend)
-    port = int(sys.argv[6] or 0)
-    store = dist.TCPStore(
-        address, port, size, rank == 0, timeout=timedelta(seconds=60), wait_for_workers=False
-    )
-    if not rank:
-        print(json.dumps({"place": str(store.port)}), flush=True)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
+    meet(backend, address, rank, size, sys.argv[6])
     models: dict[tuple[int, bool], tuple[DistributedDataParallel, Timeline]] = {}
     for line in sys.stdin:
         order: dict[str, Any] = json.loads(line)
@@ -90,10 +81,7 @@ def main() -> None:
         if not rank:
             told = {"seconds": taken_s, "step_s": step_s, "buckets": timeline.buckets}
             print(json.dumps(told), flush=True)
-    if backend == "duetlink":
-        dist.destroy_process_group()
-    sys.stdout.flush()
-    os._exit(0)  # gloo's threads may wait for members that have ended
+    part(backend)
 
 
 if __name__ == "__main__":

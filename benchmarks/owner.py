@@ -72,7 +72,7 @@ class Owner:
         return bool(self._call("sum") == total)
 
     def used_bytes(self) -> int:
-        """What `used_bytes` returns of the child."""
+        """Return the memory that the child uses, as the function `used_bytes` counts it."""
         return int(self._call("used"))
 
     def unshare(self, name: str) -> None:

@@ -65,7 +65,7 @@ def _pair() -> float:
 
 
 def _fresh(program: str, *, byte_code: bool = True) -> float:
-    """What a program prints last, in an interpreter of its own."""
+    """Run a program in an interpreter of its own, and return the number that it prints last."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with tempfile.TemporaryDirectory() as empty:
         if not byte_code:

@@ -16,7 +16,7 @@ def address(rank: int) -> str:
 
 @contextlib.contextmanager
 def machines(count: int, rate: str) -> Iterator[list[Namespace]]:
-    """As many machines; `rate` is one of tc, such as 100mbit. Each has its address at eth0.
+    """Make `count` machines; `rate` is one of tc, such as 100mbit. Each has its address at eth0.
 
     duetlink looks for a signaling server on the first, which whoever needs one starts.
     """

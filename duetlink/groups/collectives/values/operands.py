@@ -133,8 +133,7 @@ class Operand:
 
     def items(self) -> Array:
         """Return `array` as it is now, converted to the value's own element."""
-        array = mean_of_halves(self.array, self.halved_for) if self.halved_for else self.array
-        return array.astype(self.element.storage, copy=False)
+        return _narrowed(self.array, self.element, self.halved_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +164,12 @@ class MemberBlocks:
 
     def items(self, out: Array) -> Array:
         """Return one member's part of the result, converted to the values' own element."""
-        array = mean_of_halves(out, self.halved_for) if self.halved_for else out
-        return array.astype(self.element.storage, copy=False)
+        return _narrowed(out, self.element, self.halved_for)
+
+
+def _narrowed(found: Array, element: Element, halved_for: int) -> Array:
+    array = mean_of_halves(found, halved_for) if halved_for else found
+    return array.astype(element.storage, copy=False)
 
 
 def values_of(forms: Sequence[Tree], sizes: Sequence[int], data: Array) -> list[object]:
