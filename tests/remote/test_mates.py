@@ -62,7 +62,10 @@ def pointers(shared_bench: Bench) -> dict[str, Any]:
         "other": (pd.Series(np.arange(60) + 0.5, index=np.arange(60) * 3), pd.Series(np.arange(60) / 3)),
     }
     shared = {name: shared_bench.share(real, f"mates {name}", mock) for name, (real, mock) in objects.items()}
-    return {**shared, "pd": shared_bench.scientist.remote(pd)}
+    return {
+        **shared,
+        **{name: shared_bench.scientist.remote(it) for name, it in (("pd", pd), ("torch", torch))},
+    }
 
 
 def tells(code: str, pointers: dict[str, Any]) -> bool:
@@ -84,6 +87,43 @@ def test_mates_find_private_lengths_that_no_rule_knows(without_rules: None, poin
 def test_mates_hide_no_length_that_is_the_same_for_any_data(pointers: dict[str, Any]) -> None:
     hidden = {code for code in PUBLIC if not tells(code, pointers)}
     assert hidden == set()
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The expressions that mates were asked about; they do not answer."""
+    asked: list[str] = []
+
+    def ask(mates: agreement.Mates, program: Any) -> tuple[()]:
+        asked.append(program.lineage.expression)
+        return ()
+
+    monkeypatch.setattr(agreement.Mates, "_asked", ask)
+    return asked
+
+
+def test_mates_are_not_asked_about_a_tensor_that_was_made_of_tensors(
+    pointers: dict[str, Any], questions: list[str]
+) -> None:
+    t = pointers["t"]
+    batches = [t[start : start + 5] for start in range(0, 20, 5)]
+    assert [tuple(batch.shape) for batch in (*batches, t[0], t[:, None], t[[3, 1]])] == [
+        *[(5, 3)] * 4,
+        (3,),
+        (20, 1, 3),
+        (2, 3),
+    ]
+    assert questions == []
+
+
+@pytest.mark.parametrize("name", [None, "data"])
+def test_mates_are_asked_about_a_tensor_that_was_made_of_another_object(
+    name: str | None, pointers: dict[str, Any], questions: list[str]
+) -> None:
+    x = pointers["x"]
+    arguments, keywords = ([x], {}) if name is None else ([], {name: x})
+    pointers["torch"].as_tensor(*arguments, **keywords)
+    assert len(questions) == 1
 
 
 # -- what is no size -----------------------------------------------------------------------------------------

@@ -28,7 +28,15 @@ from duetlink.compute.operations.allow_lists.settings import Settings
 from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.canonical import Value, compacted
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
-from duetlink.compute.operations.sizes.mask import EVERY, NESTED, PUBLIC, UNCOUNTED, hidden_in, trimmed
+from duetlink.compute.operations.sizes.mask import (
+    EVERY,
+    NESTED,
+    PUBLIC,
+    UNCOUNTED,
+    hidden_in,
+    pointers_in,
+    trimmed,
+)
 from duetlink.compute.operations.steps import program
 from duetlink.compute.operations.steps.effects import may_draw, worst_effect
 from duetlink.compute.operations.steps.finished import finished
@@ -365,7 +373,9 @@ class Program:
         made = self.record_result(
             operation, encoded, encoded_by_name, mock, hidden, draws=draws, settings=settings
         )
-        if is_tensor(mock) and not all(map(is_tensor, theirs)):
+        sources = pointers_in((*arguments, *keywords.values()))
+        # the sizes of a tensor that was made of tensors follow from theirs
+        if is_tensor(mock) and not all(is_tensor(pointer._mock) for pointer in sources):
             made._hidden |= self._difference_by_id(made._id, mock).hidden
         return made
 
