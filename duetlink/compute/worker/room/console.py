@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import socket
 import threading
@@ -34,7 +35,8 @@ class Console:
         self._sending = threading.Lock()
         self._rate = Rate(time.monotonic())
         self._requests = 0
-        self._reserve: bytearray | None = None  # freed to report an error when a command has used all memory
+        # address space, which counts as used; freed to report an error when a command has used all memory
+        self._reserve: mmap.mmap | None = None
         # memory that was requested during this call: descriptor -> its number, and its inode, because the
         # code that got the descriptor may have closed it and its number may be in use again
         self._memory: dict[int, tuple[int, int]] = {}
@@ -48,8 +50,9 @@ class Console:
 
     def receive(self) -> Frame:
         """Wait for the next command. Raises KernelGone."""
-        with contextlib.suppress(MemoryError):
-            self._reserve = self._reserve or bytearray(_RESERVE_BYTES)
+        if self._reserve is None:
+            with contextlib.suppress(OSError):
+                self._reserve = mmap.mmap(-1, _RESERVE_BYTES, access=mmap.ACCESS_COPY)
         while not self._frames:
             self._read()
         return self._frames.popleft()
@@ -89,7 +92,7 @@ class Console:
     def fail(self, number: int, error: BaseException) -> None:
         """Answer a command with an error."""
         if isinstance(error, MemoryError):
-            self._reserve = None
+            self._free_reserve()
         self._discard_memory()
         self.send({"failure": number} | failures.to_wire(error))
 
@@ -99,6 +102,11 @@ class Console:
             admitted = self._rate.admits(time.monotonic())
         if admitted:
             self.send({"event": name[:MAX_EVENT_NAME]}, content[:MAX_EVENT_BYTES])
+
+    def _free_reserve(self) -> None:
+        if self._reserve is not None:
+            self._reserve.close()
+            self._reserve = None
 
     def _discard_memory(self) -> None:
         for fd, (_, inode) in self._memory.items():
@@ -112,7 +120,7 @@ class Console:
             try:
                 data, fds, _, _ = socket.recv_fds(self._socket, _RECEIVE_BYTES, MAX_FDS)
             except MemoryError:
-                self._reserve = None
+                self._free_reserve()
                 data, fds, _, _ = socket.recv_fds(self._socket, _RECEIVE_BYTES, MAX_FDS)
         except OSError:
             raise KernelGone from None
