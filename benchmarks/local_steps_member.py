@@ -1,7 +1,7 @@
 """The members of `local_steps.py`, threads of one process: STEPS PAUSE_S GRACE_S ROUNDS SEEDS. Prints JSON.
 
-It is alone in its network namespace, so all that crosses the loopback interface is theirs. Memory that
-members of one machine share is not used: they would send nothing.
+It is alone in its network namespace, so all that crosses the loopback interface is theirs. Their settings
+leave out `local`: in shared memory they would send nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 import duetlink
-from benchmarks.baselines.without_shared_memory import send_all_bytes
 from duetlink import Settings
 from duetlink.learning import LocalSteps
 from tests.learning.gossip_lab import FASHION, Task
@@ -143,7 +142,6 @@ def paused(groups: list[Any], pause_s: float, grace_s: float) -> float:
 
 def main() -> None:
     steps, pause_s, grace_s, rounds, seeds = (float(text) for text in sys.argv[1:6])
-    send_all_bytes()
     torch.set_num_threads(1)
     rows = Rows()
     groups = make_groups()
