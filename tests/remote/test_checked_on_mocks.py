@@ -8,7 +8,7 @@ import gc
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,12 +74,13 @@ class Rooms:
         self.map_asset = runs.map_asset
         self.run: Callable[..., Awaitable[Any]] = runs.run
 
-    async def opened(self, limits: Any) -> Room:
+    @contextlib.asynccontextmanager
+    async def room_for(self, limits: Any) -> AsyncIterator[Room]:
         if self.error is not None:
             raise self.error
-        room = await runs.opened(limits)
-        self.workers.append(room)
-        return room
+        async with runs.room_for(limits) as room:
+            self.workers.append(room)
+            yield room
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ _MOST_DECODED_BYTES = 64 * 1024 * 1024  # up to this size, this side decodes a r
 
 
 async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, programs: Programs) -> Made:
-    """Run the job; return the encoded result and the least number of rows that it is made of. Its room is
-    gone when this returns or is cancelled.
+    """Run the job; return the encoded result and the least number of rows that it is made of. Its room has
+    ended when this returns, and is gone when this is cancelled.
 
     Raises:
         OperationFailed: the run failed; `job.failure` has the reason.

@@ -165,7 +165,7 @@ class Programs:
         on_room: Callable[[Room], None] = lambda room: None,
     ) -> Made | Fault:
         """Run a program; return its encoded result, or the fault that stopped it. With `private`, return that
-        statistic of it. The room is gone when this returns or is cancelled.
+        statistic of it. The room has ended when this returns, and is gone when this is cancelled.
 
         Raises:
             WorkerUnavailable: the room has ended, or none can be started; WorkLimit: over a limit.
@@ -178,9 +178,8 @@ class Programs:
                 made = await self._run_warm(program, limits, on_event, on_room)
                 if made is not None:
                     return made
-            room = await runs.opened(limits, on_event)
-            on_room(room)
-            try:
+            async with runs.room_for(limits, on_event) as room:
+                on_room(room)
                 for name, revision in program.assets:
                     needed = plan.needed is None or (name, revision) in plan.needed
                     again = (name, revision) in plan.again
@@ -196,8 +195,6 @@ class Programs:
                 await self._freeze(room, program, plan, plan.freeze)
                 left_s = limits.wall_s - (time.monotonic() - freezing_s)
                 return await runs.end(room, max(_LEAST_S, left_s))
-            finally:
-                await room.close()
         finally:
             plan.close()
             self._reuse.ran(program, plan, time.monotonic() - began_s)

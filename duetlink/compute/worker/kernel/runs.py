@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 from duetlink.base.runtime import descriptors
@@ -23,6 +25,22 @@ _LIBRARIES = tuple(library for library in libraries.LIBRARIES if library not in 
 async def opened(limits: Limits, on_event: OnEvent = lambda name, content: None) -> Room:
     """Start a room for a program. The caller must close it. Raises WorkerUnavailable."""
     return await Room.start(limits, handler="program", libraries=_LIBRARIES, on_event=on_event)
+
+
+@contextlib.asynccontextmanager
+async def room_for(limits: Limits, on_event: OnEvent = lambda name, content: None) -> AsyncIterator[Room]:
+    """Have a room for one program within the block. Raises WorkerUnavailable.
+
+    It is killed at the end of the block, which does not wait until its process is gone: unmapping the
+    libraries takes as long as a small program. After an error or a cancel the process is gone.
+    """
+    room = await opened(limits, on_event)
+    try:
+        yield room
+    except BaseException:
+        await room.close()
+        raise
+    room.kill("its program has ended")
 
 
 async def of_mates(limits: Limits) -> Room:

@@ -141,15 +141,12 @@ class Rehearsals:
             wall_s=self._settings.worker_timeout_s,
             threads=_threads(),
         )
-        room = await runs.opened(limits)
-        try:
+        async with runs.room_for(limits) as room:
             for (name, revision), mock in zip(program.assets, pin.revisions, strict=True):
                 assert mock.unaltered is not None
                 async with descriptors.opened_by(mock.unaltered.placed) as fd:
                     await runs.map_asset(room, name, revision, fd, mock.unaltered.size_bytes)
             made = await runs.run(room, program, _SALT)
-        finally:
-            await room.close()
         return made if isinstance(made, Fault) else made[0]
 
     def _give_up(self, why: str) -> None:
