@@ -190,6 +190,7 @@ class Exports:
         Called when the revision is no longer shared. The peer is sent `why`. A transfer that has begun may
         finish.
         """
+        self._traffic.counting.settle()
         failure = failures.to_wire(AssetChanged(why))
         for transfer_id, export in list(self._open.items()):
             if (name, revision) in export.sources and not export.transfer.done_bytes:
@@ -279,7 +280,9 @@ class Exports:
 
     def served(self, transfer_id: bytes, size_bytes: int, wire_bytes: int) -> None:
         """Count `size_bytes` of the body, which were sent as `wire_bytes`."""
-        self._loop.call_soon_threadsafe(self._count, transfer_id, size_bytes, wire_bytes)
+        export = self._open.get(transfer_id)
+        if export is not None and not export.probe:
+            self._traffic.counting.add(export.transfer, size_bytes, wire_bytes)
 
     def close(self, why: str) -> None:
         for transfer_id in list(self._open):
@@ -387,15 +390,11 @@ class Exports:
         export.controller = controller
         return controller
 
-    def _count(self, transfer_id: bytes, size_bytes: int, wire_bytes: int) -> None:
-        export = self._open.get(transfer_id)
-        if export is not None and not export.probe:
-            self._traffic.count(export.transfer, size_bytes, wire_bytes)
-
     def _end(self, transfer_id: bytes, state: str, why: str = "") -> None:
         export = self._open.pop(transfer_id, None)
         if export is None:
             return
+        self._traffic.counting.settle()
         export.end()
         transfer = export.transfer
         for path in export.paths.values():

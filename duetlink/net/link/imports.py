@@ -124,12 +124,9 @@ class Imports:
 
     async def _receive_body(self, offer: pb.TransferOffer, pull: Pull) -> ReceiveBuffer:
         """Return a buffer with the whole body, verified."""
-        loop, transfer = asyncio.get_running_loop(), pull.transfer
-
-        def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
-            loop.call_soon_threadsafe(self._traffic.count, transfer, size_bytes, wire_bytes)
-
-        receive_buffer = ReceiveBuffer(offer.size_bytes, count)
+        transfer = pull.transfer
+        # counted on the path's thread
+        receive_buffer = ReceiveBuffer(offer.size_bytes, partial(self._traffic.counting.add, transfer))
         try:
             await pull.wait_moving()
             adopted = await self._adopt(offer, receive_buffer, pull)
@@ -153,6 +150,7 @@ class Imports:
 
     def _end(self, offer: pb.TransferOffer, transfer: Transfer, error: BaseException | None) -> None:
         """Record how the transfer ended, and notify the sender."""
+        self._traffic.counting.settle()
         if isinstance(error, asyncio.CancelledError):
             error = TransferCancelled("the call that waited for it was cancelled")
         if error is None:

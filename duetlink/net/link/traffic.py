@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from duetlink.base.events import Sink, TransferBegan, Word
 from duetlink.base.runtime.meters import RateMeter, RoundTripMeter
+from duetlink.net.link.counting import Counting
 from duetlink.net.link.history import Second, Seconds
 from duetlink.net.link.transfer import Mover, Transfer, TransferStatus
 from duetlink.net.paths.path_selector import PathStatus
@@ -42,7 +43,7 @@ class Statistics:
 
 
 class Traffic:
-    """Written on the loop thread only; any thread may call `statistics`."""
+    """Written on the loop thread only; any thread may call `statistics`, and count by `counting`."""
 
     def __init__(self, sink: Sink) -> None:
         """`sink` receives an event for each transfer that begins, pauses, resumes or ends."""
@@ -55,6 +56,7 @@ class Traffic:
         self._numbers = itertools.count()
         self._seconds = Seconds()
         self._streamed_s = float("-inf")  # when a stream last moved
+        self.counting = Counting(self.count)
 
     def begin(
         self, name: str, direction: str, size_bytes: int, mover: Mover, elapsed_s: float = 0.0
