@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from duetlink.version import __version__ as __version__
@@ -67,12 +69,25 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        return getattr(_load(_HOMES[name]), name)
     if name == "errors":
         return importlib.import_module("duetlink.errors")
     if name.startswith("_"):  # Python and its tools look up many such names
         raise AttributeError(f"module 'duetlink' has no attribute {name!r}")
     raise importlib.import_module("duetlink.attributes").unknown("duetlink", name, __all__)
+
+
+def _load(module: str) -> ModuleType:
+    """Import a module without the garbage collector, which finds nothing then: modules are no garbage, and
+    it would look through them again and again.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return importlib.import_module(module)
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

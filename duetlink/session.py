@@ -10,8 +10,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aiortc import RTCIceServer
-
 from duetlink.base.events import IceServersChosen
 from duetlink.duet.announcement import show_answer, show_code, show_disconnected, show_joined, show_others
 from duetlink.duet.cell import Run, current_run
@@ -57,6 +55,8 @@ from duetlink.settings import IceServer, Settings
 from duetlink.version import PROTOCOL_MAX, PROTOCOL_MIN, __version__
 
 if TYPE_CHECKING:
+    from aiortc import RTCIceServer
+
     from duetlink.duet.state.state import State
 
 OWNER, SCIENTIST = "owner", "scientist"

@@ -45,7 +45,7 @@ FLOORS = {
     ),
     "data": (("codecs", "dedup", "prep"), ("tuning", "values")),
     "net": (
-        ("fixed_port", "stun"),
+        ("fixed_port", "stand_ins", "stun"),
         ("signaling", "tunnel"),
         ("peer", "flight", "carrier"),
         ("paths", "reunion", "datagrams"),

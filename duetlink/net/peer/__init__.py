@@ -14,3 +14,8 @@ next connection begins with both sides saying how many messages have arrived; th
 is sent again. The peer replies with an envelope that has `reply_to=7`, and the call returns. The deadline did
 not run while there was no connection.
 """
+
+from duetlink.net.stand_ins import AV, standing_in
+
+with standing_in(AV):
+    import aiortc as aiortc

@@ -19,6 +19,11 @@ the same words, and sends its sealed hello and answer.
 WebSocket, `paste.py` the exchange by hand. This package knows nothing of WebRTC.
 """
 
+from duetlink.net.signaling.late_certificates import late_certificates
+
+with late_certificates():
+    import aiohttp as aiohttp
+
 from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Mood, Role
 from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.code import SessionCode
