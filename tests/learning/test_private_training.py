@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from duetlink.base.chance.poisson import poisson_sample
+from duetlink.base.chance.poisson import poisson_sample, poisson_samples
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.errors import BudgetExceeded, OperationMismatch, SettingError
 from duetlink.groups.secure.ranges import Range
@@ -101,20 +101,40 @@ def flat(model: nn.Module) -> Tensor:
 # -- sampling ----------------------------------------------------------------------------------------------
 
 
-def test_rows_are_drawn_independently_and_equally() -> None:
+@pytest.mark.parametrize("together", [1, 5, 1_000])
+def test_rows_are_drawn_independently_and_equally(together: int) -> None:
     keystream, rows, rate, trials = Keystream(), 50, 0.13, 20_000
     drawn = np.zeros((trials, rows))
-    for trial in range(trials):
-        found = poisson_sample(rows, rate, keystream.uniform)
-        assert (np.diff(found) > 0).all()
-        drawn[trial, found] = 1.0
+    for first in range(0, trials, together):
+        for trial, found in enumerate(poisson_samples(rows, rate, together, keystream.uniform), first):
+            assert (np.diff(found) > 0).all()
+            drawn[trial, found] = 1.0
     # each bound is passed once in ten thousand runs or less
     error = math.sqrt(rate * (1 - rate) / trials)
     assert abs(drawn.mean(0) - rate).max() < 5.5 * error
     sizes = drawn.sum(1)
     assert sizes.var() == pytest.approx(rows * rate * (1 - rate), rel=0.06)  # a binomial's, not a fixed size
-    correlation = np.corrcoef(drawn.T) - np.eye(rows)
-    assert abs(correlation).max() < 5.5 / math.sqrt(trials)
+    beside = np.concatenate((drawn[:-1], drawn[1:]), axis=1)  # a batch, and the one that follows it
+    correlation = np.corrcoef(beside.T) - np.eye(2 * rows)
+    assert abs(correlation).max() < 5.8 / math.sqrt(trials)
+
+
+def test_batches_that_are_drawn_together_are_parts_of_one_sample() -> None:
+    def uniform(count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.resize([0.5**2.5, 0.5**0.5, 0.5**3.5], count)  # gaps of 3, 1 and 4 at a rate of a half
+
+    assert poisson_sample(18, 0.5, uniform).tolist() == [2, 3, 7, 10, 11, 15]
+    found = poisson_samples(6, 0.5, 3, uniform)
+    assert [rows.tolist() for rows in found] == [[2, 3], [1, 4, 5], [3]]
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_batches_of_few_rows_that_are_drawn_together(rows: int) -> None:
+    for rate in (0.5, 1.0):
+        found = poisson_samples(rows, rate, 100, Keystream().uniform)
+        assert len(found) == 100
+        assert {tuple(batch) for batch in found} <= {(), tuple(range(rows))}
+    assert {len(batch) for batch in found} == {rows}
 
 
 def test_a_rate_of_one_takes_all() -> None:
@@ -153,6 +173,31 @@ def test_a_forked_process_has_noise_of_its_own() -> None:
     written = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True, timeout=60)
     child, parent = np.frombuffer(written.stdout)
     assert child != parent
+
+
+FORKED_BATCHES = """
+import os
+import torch
+from duetlink.learning import DpSgd
+
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss = torch.nn.L1Loss(reduction="none")
+training = DpSgd(model, optimizer, loss, rows=1000, batch=100, clip=1.0, noise=1.0)
+batches = training.batches(torch.arange(1000))
+next(batches)
+if child := os.fork():
+    os.waitpid(child, 0)
+print(*(rows.tolist() for rows, in batches), sep="\\n")
+"""
+
+
+def test_a_forked_process_has_batches_of_its_own() -> None:
+    command = [sys.executable, "-c", FORKED_BATCHES]
+    written = subprocess.run(command, capture_output=True, check=True, timeout=60, text=True)
+    lines = written.stdout.splitlines()
+    assert len(lines) == 18  # the nine that were left, in each of two processes
+    assert len(set(lines)) == 18
 
 
 # -- a step ------------------------------------------------------------------------------------------------

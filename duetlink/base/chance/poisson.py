@@ -9,6 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 
+def poisson_samples(
+    rows: int, rate: float, count: int, uniform: Callable[[int], npt.NDArray[np.float64]]
+) -> list[npt.NDArray[np.int64]]:
+    """Return `count` independent batches as `poisson_sample` makes them, from one draw.
+
+    The draw is a sample of all pairs of a batch and a row. Each pair is in it with probability `rate`,
+    independently of the others, so that its parts are the batches.
+    """
+    pairs = poisson_sample(count * rows, rate, uniform)
+    starts = rows * np.arange(count + 1)
+    ends = np.searchsorted(pairs, starts).tolist()
+    return [pairs[ends[at] : ends[at + 1]] - starts[at] for at in range(count)]
+
+
 def poisson_sample(
     rows: int, rate: float, uniform: Callable[[int], npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.int64]:

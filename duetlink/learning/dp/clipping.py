@@ -90,8 +90,9 @@ class Clipping(ABC):
                 changes its parameters or buffers; or this way does not support the model. An error that the
                 model or the loss raises without clipping, too, is passed on.
         """
-        self._check_parameters()
-        held, buffers = self._held(), [buffer.detach().clone() for buffer in self.model.buffers()]
+        layers = _modules(self.model)
+        self._check_parameters(layers)
+        held, buffers = _held(layers), [buffer.detach().clone() for buffer in _buffers(layers)]
         samples = len(batch[1])
         if any(x.shape[:1] != (samples,) for x in batch[0]):
             shapes = ", ".join(str(tuple(x.shape)) for x in batch[0])
@@ -106,7 +107,8 @@ class Clipping(ABC):
         except Exception as error:
             self._explain(error, batch)
             raise
-        if self._held() != held or not self._is_held(buffers):
+        layers = _modules(self.model)
+        if _held(layers) != held or not _are_held(_buffers(layers), buffers):
             raise SettingError(
                 "the model changes its parameters or buffers while it is used: that would tell of rows, and "
                 "no noise is added to it"
@@ -129,9 +131,9 @@ class Clipping(ABC):
                 f"{type(error).__name__}: {error}; {others} may take it"
             ) from error
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self, layers: list[nn.Module]) -> None:
         """Raise SettingError if a layer has a parameter to train that it did not have at first."""
-        for layer in _modules(self.model):
+        for layer in layers:
             for own, p in layer._parameters.items():
                 if p is not None and p.requires_grad and self._at_first.get((layer, own)) is not p:
                     names = [name for name, found in self.model.named_parameters() if found is p]
@@ -139,28 +141,6 @@ class Clipping(ABC):
                         f"{', '.join(names)} is none of the parameters that were to be trained when this "
                         "training was made: the model has changed since, so make another DpSgd"
                     )
-
-    def _held(self) -> list[tuple[int, int]]:
-        """Return the identity and the write count of every parameter and buffer."""
-        return [
-            (id(t), t._version)
-            for layer in _modules(self.model)
-            for t in (*layer._parameters.values(), *layer._buffers.values())
-            if t is not None
-        ]
-
-    def _is_held(self, before: Sequence[Tensor]) -> bool:
-        """Compare the buffers with their old values, and restore them if they differ.
-
-        Write counts are not enough: some kernels of torch write without counting.
-        """
-        now = list(self.model.buffers())
-        same = [torch.equal(one, other) for one, other in zip(now, before, strict=True)]
-        if not all(same):
-            with torch.no_grad():
-                for buffer, other in zip(now, before, strict=True):
-                    buffer.copy_(other)
-        return all(same)
 
     def check_apart(self, batch: Batch) -> bool:
         """Return True if the batch shows that no sample's loss depends on another sample; see `apart.py`.
@@ -430,6 +410,33 @@ def _modules(model: nn.Module) -> list[nn.Module]:
                 known.add(child)
                 found.append(child)
     return found
+
+
+def _buffers(layers: list[nn.Module]) -> list[Tensor]:
+    return [buffer for layer in layers for buffer in layer._buffers.values() if buffer is not None]
+
+
+def _held(layers: list[nn.Module]) -> list[tuple[int, int]]:
+    """Return the identity and the write count of every parameter and buffer."""
+    return [
+        (id(t), t._version)
+        for layer in layers
+        for t in (*layer._parameters.values(), *layer._buffers.values())
+        if t is not None
+    ]
+
+
+def _are_held(buffers: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
+    """Compare the buffers with their old values, and restore them if they differ.
+
+    Write counts are not enough: some kernels of torch write without counting.
+    """
+    same = [torch.equal(one, other) for one, other in zip(buffers, before, strict=True)]
+    if not all(same):
+        with torch.no_grad():
+            for buffer, other in zip(buffers, before, strict=True):
+                buffer.copy_(other)
+    return all(same)
 
 
 class _FewBits(TorchDispatchMode):

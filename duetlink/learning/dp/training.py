@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from duetlink.base.chance.poisson import poisson_sample
+from duetlink.base.chance.poisson import poisson_samples
 from duetlink.compute.privacy import meter
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.errors import BudgetExceeded, OperationMismatch, SettingError
@@ -35,6 +36,9 @@ Share = Callable[[int, int], npt.NDArray[np.float64]]
 
 # A standard deviation of the noise is 2^24 to 2^25 steps; sums up to 2^28 of it are exact in float64.
 _NOISE_BITS = 24
+
+# Batches are drawn several at a time, of about as many rows together: 128 KiB.
+_DRAWN_ROWS = 2**14
 
 # A member can have this multiple of the declared batch in one batch. Such a wide range costs nothing in 64
 # bits, since the noise decides the size of a step.
@@ -76,9 +80,12 @@ def _own_chance() -> Iterator[None]:
     A sample's dropout depends on its position in the batch. If it were predictable, one more row would change
     the gradients of all rows after it in a known way.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(secrets.randbits(64))
+    state = torch.default_generator.get_state()
+    torch.default_generator.manual_seed(secrets.randbits(64))
+    try:
         yield
+    finally:
+        torch.default_generator.set_state(state)
 
 
 class DpSgd:
@@ -285,10 +292,17 @@ class DpSgd:
         lengths = {len(tensor) for tensor in tensors}
         if len(lengths) != 1:
             raise SettingError(f"the tensors have {sorted(lengths)} rows: each needs one entry for every row")
-        rows = lengths.pop()
-        for _ in range(self.steps_per_epoch):
-            drawn = torch.from_numpy(poisson_sample(rows, self._rate, self._keystream.uniform))
-            yield tuple(tensor[drawn] for tensor in tensors)
+        rows, left = lengths.pop(), self.steps_per_epoch
+        while left:
+            count = min(left, max(1, _DRAWN_ROWS // self._batch))
+            process = os.getpid()
+            for drawn in map(
+                torch.from_numpy, poisson_samples(rows, self._rate, count, self._keystream.uniform)
+            ):
+                if os.getpid() != process:  # a fork has its parent's batches, and draws others
+                    break
+                left -= 1
+                yield tuple(tensor.index_select(0, drawn) for tensor in tensors)
 
     def step(self, *batch: Tensor) -> None:
         """Train on one batch of `batches`: the model's inputs, and last the targets.
