@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from duetlink.errors import AssetChanged, PathUnavailable, RemoteProtocolError, TicketRefused, TransferFailed
+from duetlink.net.flight import freed_memory
 from duetlink.net.flight.body import ReceiveBuffer
 from duetlink.net.flight.certificate import HOST_NAME, Identity
 from duetlink.net.flight.receiving import Decoding, Receiving
@@ -40,6 +41,7 @@ class FlightClient:
     ) -> None:
         self._decoding = decoding
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        freed_memory.keep()
         with silenced():
             self._client = flight.FlightClient(
                 f"grpc+tls://{self.address}",

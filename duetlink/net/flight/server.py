@@ -18,6 +18,7 @@ from pyarrow import flight
 from duetlink.base.runtime.forks import in_child
 from duetlink.errors import AssetChanged, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.net.fixed_port import check_free
+from duetlink.net.flight import freed_memory
 from duetlink.net.flight.certificate import Identity
 from duetlink.net.flight.doorkeeper import Doorkeeper
 from duetlink.net.flight.guest import Guest
@@ -54,6 +55,7 @@ class FlightServer:
 
         `host`: an IP address; "::" includes IPv4. `port`: 0 for any free one.
         """
+        freed_memory.keep()
         self._pool = pool
         self._guests: dict[bytes, Guest] = {}
         try:
