@@ -43,7 +43,7 @@ FLOORS = {
         ("reraise", "chance", "quantities", "drawing", "runtime", "wire", "journal", "events"),
         ("audit", "event_log"),
     ),
-    "data": (("codecs", "dedup", "prep"), ("tuning", "values")),
+    "data": (("accelerators", "codecs", "dedup", "prep"), ("tuning", "values")),
     "net": (
         ("fixed_port", "stand_ins", "stun"),
         ("signaling", "tunnel"),

@@ -13,6 +13,7 @@ OTHERS = {
     *("_repr_html_", "_repr_mimebundle_", "_replace", "_make", "_asdict", "_fields"),
     *("_C", "_nn", "_VF", "_base", "_buffers", "_parameters", "_is_param", "_DistTestBase", "_barrier"),
     *("_get_default_group", "_get_default_store", "_data", "_metadata"),
+    *("_make_wrapper_subclass", "_device_types", "_sleep"),
     *("_tmp_path_factory", "_response", "_sock"),
 }
 

@@ -13,9 +13,10 @@ import io
 import re
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,9 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch import Tensor, nn
 
-from duetlink.errors import GroupError, OperationMismatch
+from duetlink.errors import GroupError, OperationMismatch, UnsupportedValue
 from duetlink.learning import DpSgd
+from tests.accelerator import DEVICES, installed
 from tests.free_port import free_port
 from tests.groups import torch_cases
 
@@ -493,6 +495,116 @@ def a_rank_without_gradients_is_named_to_all(group: Any) -> None:
     after = state.compressor.state_dict()
     assert before.keys() == after.keys()
     assert all(np.array_equal(after[name], before[name]) for name in before)
+
+
+@contextlib.contextmanager
+def accelerator(kind: Callable[[], Any]) -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield installed(kind, patch)
+
+
+@check
+def tensors_on_an_accelerator(group: Any) -> None:
+    """Every operation, called before the device has done the work that makes its tensors."""
+    rank, everybody = dist.get_rank(), range(SIZE)
+    for kind in DEVICES:
+        with accelerator(kind) as device, device.own_stream():
+
+            def later(content: Tensor, device: Any = device) -> Any:
+                found = device.tensor(torch.full_like(content, -7))
+                device.later(found, content)
+                return found
+
+            def filled(value: float, *shape: int) -> Tensor:
+                return torch.full(shape or (5,), float(value))
+
+            def check_all(tensors: list[Any], expected: list[Tensor], device: Any = device) -> None:
+                for tensor, content in zip(tensors, expected, strict=True):
+                    same(device.read(tensor), content)
+
+            summed = later(filled(rank + 1))
+            dist.all_reduce(summed, group=group)
+            two = [later(filled(rank)), later(filled(1, 2, 3))]
+            dist.all_reduce_coalesced(two, group=group)
+            check_all([summed, *two], [filled(6), filled(3), filled(3, 2, 3)])
+            part = later(filled(rank, 4, 3))
+            dist.all_reduce(part.t(), dist.ReduceOp.MAX, group=group)
+            check_all([part], [filled(2, 4, 3)])
+            from_1 = later(filled(rank))
+            dist.broadcast(from_1, 1, group=group)
+            at_2 = later(filled(rank))
+            dist.reduce(at_2, 2, group=group)
+            check_all([from_1, at_2], [filled(1), filled(3 if rank == 2 else rank)])
+            gathered = [later(filled(-1)) for _ in everybody]
+            dist.all_gather(gathered, later(filled(rank)), group=group)
+            at_0 = [later(filled(-1)) for _ in everybody] if rank == 0 else None
+            dist.gather(later(filled(rank)), at_0, 0, group=group)
+            check_all(
+                [*gathered, *(at_0 or [])], [*map(filled, everybody), *map(filled, everybody if at_0 else [])]
+            )
+            given = [later(filled(10 * to)) for to in everybody] if rank == 1 else None
+            scattered = later(filled(-1))
+            dist.scatter(scattered, given, 1, group=group)
+            mine_of = later(filled(-1))
+            dist.reduce_scatter(mine_of, [later(filled(to)) for to in everybody], group=group)
+            check_all([scattered, mine_of], [filled(10 * rank), filled(SIZE * rank)])
+            single = later(filled(-1, 2 * SIZE))
+            dist.all_gather_into_tensor(single, later(filled(rank, 2)), group=group)
+            flat = later(filled(-1, 2))
+            dist.reduce_scatter_tensor(flat, later(torch.arange(2.0 * SIZE)), group=group)
+            check_all(
+                [single, flat], [torch.tensor([0.0, 0, 1, 1, 2, 2]), SIZE * torch.arange(2.0) + 6 * rank]
+            )
+            swapped = [later(filled(-1)) for _ in everybody]
+            dist.all_to_all(swapped, [later(filled(10 * rank + to)) for to in everybody], group=group)
+            rows = later(filled(-1, SIZE, 2))
+            dist.all_to_all_single(rows, later(filled(rank, SIZE, 2)), group=group)
+            check_all(swapped, [filled(10 * of + rank) for of in everybody])
+            check_all([rows], [torch.arange(3.0).view(3, 1).expand(3, 2)])
+            if rank == 0:
+                dist.send(later(filled(8)), 1, group=group)
+            elif rank == 1:
+                received = later(filled(-1))
+                assert dist.recv(received, 0, group=group) == 0
+                check_all([received], [filled(8)])
+            works = [dist.all_reduce(later(filled(at)), group=group, async_op=True) for at in range(4)]
+            assert [work.wait() for work in works] == [True] * 4
+            check_all([works[3].result()[0]], [filled(9)])
+            mixed = [filled(1), later(filled(2))]
+            dist.all_reduce_coalesced(mixed, group=group)
+            assert mixed[0].tolist() == [3.0] * 5
+            check_all(mixed[1:], [filled(6)])
+            empty = later(filled(0, 0, 3))
+            dist.all_reduce(empty, group=group)
+            check_all([empty], [filled(0, 0, 3)])
+
+
+@check
+def hooks_take_gradients_on_an_accelerator(group: Any) -> None:
+    from duetlink.groups.torch import hooks
+
+    for kind in DEVICES:
+        with accelerator(kind) as device, device.own_stream():
+            gradient = device.tensor(torch.zeros(64))
+            parameter = torch.nn.Parameter(torch.zeros(64))
+            bucket: Any = SimpleNamespace(
+                gradients=lambda gradient=gradient: [gradient],
+                buffer=lambda gradient=gradient: gradient,
+                parameters=lambda parameter=parameter: [parameter],
+            )
+            device.later(gradient, torch.full((64,), 3.0 * dist.get_rank()))
+            mean = hooks.compressed(hooks.Compressed("float16", process_group=group), bucket).wait()
+            assert device.read(mean).tolist() == [3.0] * 64
+            device.later(gradient, torch.full((64,), 1.0))
+            summed = hooks.summed(hooks.Summed("sparse", process_group=group), bucket).wait()
+            assert device.read(summed).tolist() == [1.0] * 64
+
+
+@check
+def what_has_no_host_copy_is_refused(group: Any) -> None:
+    with pytest.raises(UnsupportedValue, match=r"on meta: this backend takes tensors on the CPU, and dense"):
+        dist.all_reduce(torch.empty(3, device="meta"), group=group)
+    assert group._device_types[0] == torch.device("cpu")
 
 
 @check

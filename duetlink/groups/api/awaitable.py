@@ -58,4 +58,13 @@ class AwaitableGroup:
         except RuntimeError:  # the operation would begin, and nothing could await it
             raise LocalProtocolError(f"no event loop runs here to await it: call group.{name}") from None
         own = getattr(self._operations, name, None) or functools.partial(self._operations.run, name)
-        return asyncio.wrap_future(self._thread.submit(own(Call(here()), *args, **kwargs)))
+        call = Call(here())
+        future = asyncio.wrap_future(self._thread.submit(own(call, *args, **kwargs)))
+        return asyncio.ensure_future(_joined(future, call)) if call.copies else future
+
+
+async def _joined(future: asyncio.Future[Any], call: Call) -> Any:
+    try:
+        return await future
+    finally:
+        call.copies.join()

@@ -197,4 +197,7 @@ class BlockingOperations(KnownAttributes):
             bar.show(watching.operation_of(call, self._life.collectives))
 
         with ProgressBar(lambda: [member.name for member in watching.everybody(self._life)]) as bar:
-            return self._thread.run(operation(call, *args, **kwargs), on_wait=draw, here=True)
+            try:
+                return self._thread.run(operation(call, *args, **kwargs), on_wait=draw, here=True)
+            finally:
+                call.copies.join()

@@ -11,6 +11,7 @@ from typing import Any, Self
 from duetlink.base.drawing import screen
 from duetlink.base.drawing.bars import bar
 from duetlink.base.wire.text import harmless
+from duetlink.data.accelerators.host_copies import HostCopies
 from duetlink.groups.lifecycle.status import OperationStatus
 
 
@@ -23,6 +24,7 @@ class Call:
     codec: str = ""  # the `codec` argument of an all_reduce
     began_s: float = field(default_factory=time.monotonic)
     moved: tuple[int, int] | None = None  # for `send` and `recv`: bytes moved so far, bytes in total
+    copies: HostCopies = field(default_factory=HostCopies)  # of the call's tensors on accelerators
 
     def note(self, done_bytes: int, total_bytes: int) -> None:
         """Note the progress of a `send` or `recv`."""

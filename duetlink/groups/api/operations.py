@@ -7,11 +7,12 @@ import contextlib
 import functools
 import inspect
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from numbers import Real
 from types import FunctionType, MethodType
 from typing import Any, SupportsIndex
 
+from duetlink.data.accelerators.host_copies import HostCopies
 from duetlink.errors import (
     AuditUnavailable,
     CallTimeout,
@@ -20,7 +21,7 @@ from duetlink.errors import (
     OperationRefused,
     SettingError,
 )
-from duetlink.groups.api import shared_state
+from duetlink.groups.api import model_copies, shared_state
 from duetlink.groups.api.call import Call
 from duetlink.groups.api.records import Records
 from duetlink.groups.collectives import averaging
@@ -49,6 +50,7 @@ _PLAIN = (
 OPERATIONS = tuple(sorted((*_PLAIN, "admit", "all_reduce", "average", "sync")))
 _BY_ONE = ("recv", "send")  # operations between two members, which the others do not call
 _REDUCTIONS = ("reduce", "reduce_scatter")
+_ONE_OF_EACH = ("all_gather", "gather")  # these return a list with the value of each member
 _ROOT_GIVES = {"broadcast": True, "scatter": True, "gather": False}  # in other operations every member sends
 
 
@@ -60,7 +62,8 @@ def _signature(name: str) -> inspect.Signature:
 class Operations:
     """The operations of `Group`, with the same arguments.
 
-    Used on the loop thread; other threads may read `calls`.
+    Used on the loop thread; other threads may read `calls`. The methods that return a coroutine are called on
+    the caller's thread, where tensors on accelerators begin to be copied to the CPU.
     """
 
     def __init__(self, life: GroupLife, records: Records, only: Sequence[str] | None) -> None:
@@ -76,7 +79,7 @@ class Operations:
             await self._in_order()
             await self._life.join_points.admit_newcomers(f"admit at {call.place}")
 
-    async def average(
+    def average(
         self,
         call: Call,
         value: Any,
@@ -84,6 +87,18 @@ class Operations:
         options: ReduceOptions,
         *,
         timeout_s: float | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        given = model_copies.to_host(call.copies, value)
+        return self._average(call, value, given, weight, options, timeout_s)
+
+    async def _average(
+        self,
+        call: Call,
+        value: Any,
+        given: Any,
+        weight: float | None,
+        options: ReduceOptions,
+        timeout_s: float | None,
     ) -> Any:
         self.check("average", "average", secure=options.secure)
         averaging.state_of(value)  # raises for a model that has no mean, before anything begins
@@ -96,29 +111,41 @@ class Operations:
             while True:
                 async with attempts as collectives:
                     async with self._begun(collectives, call):
+                        await call.copies.arrived()
                         kind = "secure_average" if options.secure else "average"
-                        await self.note(kind, averaging.state_of(value))
+                        await self.note(kind, averaging.state_of(given))
                     if not options.secure:
-                        return await averaging.average(collectives, value, weight, call.place)
-                    participants = Participants(*self._life.roll())
-                    return await averages.average(
-                        sums, collectives, participants, value, weight, options, call=call.place
-                    )
+                        found = await averaging.average(collectives, given, weight, call.place)
+                    else:
+                        participants = Participants(*self._life.roll())
+                        found = await averages.average(
+                            sums, collectives, participants, given, weight, options, call=call.place
+                        )
+                    return await model_copies.to_device(call.copies, found, given, value)
 
-    async def sync(self, call: Call, state: Any, *, timeout_s: float | None = None) -> Any:
+    def sync(self, call: Call, state: Any, *, timeout_s: float | None = None) -> Coroutine[Any, Any, Any]:
+        return self._sync(call, state, model_copies.to_host(call.copies, state), timeout_s)
+
+    async def _sync(self, call: Call, state: Any, given: Any, timeout_s: float | None) -> Any:
         self.check("sync", "sync")
-        given = averaging.state_of(state)
+        noted = averaging.state_of(given)
         async with self._timed(call, "sync", timeout_s):
             attempts = self._life.running.attempts()
             while True:
                 async with attempts as collectives:
                     async with self._begun(collectives, call):
-                        await self.note("sync", given)
-                    found, _ = await shared_state.sync(collectives, state, call.place)
-                    return found
+                        await call.copies.arrived()
+                        await self.note("sync", noted)
+                    found, _ = await shared_state.sync(collectives, given, call.place)
+                    return await model_copies.to_device(call.copies, found, given, state)
 
-    async def all_reduce(
+    def all_reduce(
         self, call: Call, value: Any, options: ReduceOptions, *, timeout_s: float | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        return self._all_reduce(call, call.copies.to_host(value), options, timeout_s)
+
+    async def _all_reduce(
+        self, call: Call, value: Any, options: ReduceOptions, timeout_s: float | None
     ) -> Any:
         self.check("all_reduce", "sum" if options.is_sum else "all_reduce", secure=options.secure)
         call.codec = options.codec or ""
@@ -130,21 +157,29 @@ class Operations:
                     async with self._begun(collectives, call):
                         given = value
                         if isinstance(value, FunctionType | MethodType):
-                            given = await asyncio.to_thread(value, collectives.rank, collectives.size)
+                            given = await asyncio.to_thread(_made, value, collectives, call.copies)
+                        await call.copies.arrived()
                         await self.note("all_reduce" if sums is None else "secure_all_reduce", given)
                     if sums is None:
-                        return await collectives.all_reduce(given, options, call=call.place)
-                    participants = Participants(*self._life.roll())
-                    return await sums.run(collectives, participants, given, options, call=call.place)
+                        found = await collectives.all_reduce(given, options, call=call.place)
+                    else:
+                        participants = Participants(*self._life.roll())
+                        found = await sums.run(collectives, participants, given, options, call=call.place)
+                    if options.in_place:
+                        await call.copies.write(given)
+                    return await call.copies.to_device(found, given)
 
-    async def run(
+    def run(
         self, name: str, call: Call, /, *args: Any, timeout_s: float | None = None, **kwargs: Any
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """Run the operation `name` of `Collectives` or `PointToPoint`, which document its arguments.
 
         Raises SettingError for an invalid tag, OperationRefused if `only` does not allow the operation.
         """
-        given = _signature(name).bind(None, *args, **kwargs).arguments
+        arguments = _signature(name).bind(None, *args, **kwargs).arguments
+        return self._run(name, call, call.copies.to_host(arguments), timeout_s)
+
+    async def _run(self, name: str, call: Call, given: dict[str, Any], timeout_s: float | None) -> Any:
         root, to = given.get("root", 0), given.get("to")
         if name in _BY_ONE:
             _check_tag(given.get("tag", 0))
@@ -162,11 +197,16 @@ class Operations:
                 async with attempts as collectives:
                     # if this fails, only the receiver waits for the message, and it goes on waiting
                     async with self._beginning if name in _BY_ONE else self._begun(collectives, call):
+                        await call.copies.arrived()
                         at_root = collectives.rank == root
                         gives = at_root == _ROOT_GIVES.get(name, at_root) and collectives.rank != to
                         if value is not None and gives:
                             await self.note(name, value, root if name == "gather" else to)
-                    return await getattr(collectives, name)(**given)
+                    found = await getattr(collectives, name)(**given)
+                    if given.get("in_place") and not at_root:
+                        await call.copies.write(value)
+                    like = [value] * collectives.size if name in _ONE_OF_EACH else value
+                    return await call.copies.to_device(found, like)
 
     async def _in_order(self) -> None:
         """Wait until the operations that were called earlier have begun."""
@@ -242,6 +282,11 @@ class Operations:
             if seat != now.me and to in (None, rank)
         ]
         await self._records.operation(name, ", ".join(others), value, now.epoch.number, size_bytes)
+
+
+def _made(make: Callable[[int, int], Any], collectives: Collectives, copies: HostCopies) -> Any:
+    """Make the value of an `all_reduce`, on the thread whose streams then have the work for it."""
+    return copies.to_host(make(collectives.rank, collectives.size))
 
 
 def _reason(error: BaseException) -> str:

@@ -74,8 +74,17 @@ def put_back(value: Any, state: Any) -> Any:
     """
     if not is_model(value):
         return state
-    torch = sys.modules["torch"]
     own = value.state_dict()
+    check_fits(own, state)
+    torch = sys.modules["torch"]
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(state[name])
+    return value
+
+
+def check_fits(own: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    """Raise UnsupportedValue unless `state` has the names and shapes of a model's own state."""
     for name in own.keys() | state.keys():
         shapes = [tuple(each[name].shape) if name in each else None for each in (own, state)]
         if shapes[0] != shapes[1] or not _is_tensor(state[name]):
@@ -83,10 +92,6 @@ def put_back(value: Any, state: Any) -> Any:
                 f"{name!r} has the shape {shapes[0]} in this model, and {shapes[1]} at the others: all "
                 "members need the same model"
             )
-    with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(state[name])
-    return value
 
 
 def parts_of(state: Any, *, is_weighted: bool) -> Parts:

@@ -19,7 +19,8 @@ encrypted, by the best path. `hooks` has hooks for DDP that send gradients in fe
 Example: `dist.all_reduce(tensor)` on rank 1 of 3.
 
     torch calls Face.allreduce([tensor], options)            on the thread of the script
-    Face.start submits TorchOperations.all_reduce            to the loop thread, and returns a PendingWork
+    TorchOperations.all_reduce(...)                          begins to copy tensors of CUDA devices to the CPU
+    Face.start submits that operation                        to the loop thread, and returns a PendingWork
     Collectives.all_reduce(..., in_place=True)               exchanges messages, and writes into `tensor`
     PendingWork.wait()                                       returns, or raises OperationMismatch, PeerLost, …
 """
@@ -60,6 +61,6 @@ def monitored_barrier(
     found.monitored_barrier(timeout, wait_all_ranks)
 
 
-_dist.Backend.register_backend("duetlink", create, extended_api=True, devices=["cpu"])
+_dist.Backend.register_backend("duetlink", create, extended_api=True, devices=["cpu", "cuda"])
 _guard(needs_consent, lambda: _faces)
 _rendezvous.register()

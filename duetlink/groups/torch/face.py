@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import datetime
 import weakref
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from duetlink.data.accelerators.host_copies import HostCopies
 from duetlink.errors import DuetError, GroupError
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.execution.deadline import within
@@ -22,7 +23,7 @@ from duetlink.groups.collectives.execution.elements import Array
 from duetlink.groups.collectives.values.operands import checked_rank
 from duetlink.groups.torch.job import TorchJob
 from duetlink.groups.torch.monitored import monitored_barrier, seconds
-from duetlink.groups.torch.operations import TorchOperations
+from duetlink.groups.torch.operations import CalledOperation, TorchOperations
 from duetlink.groups.torch.reconfiguring import Reconfigure, handle, ordered
 from duetlink.groups.torch.work import PendingWork
 
@@ -76,7 +77,11 @@ class Face:
     @property
     def _device_types(self) -> list[torch.device]:
         """The devices of the group's tensors. torch uses the first one to load a state from rank 0."""
-        return [torch.device("cpu")]
+        return [torch.device(kind) for kind in ("cpu", "cuda") if kind == "cpu" or torch.cuda.is_available()]
+
+    def _get_backend(self, device: torch.device) -> Face:
+        """Return the backend for the tensors of a device, which torch asks for each of `_device_types`."""
+        return self
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         self._timeout_s = timeout.total_seconds()
@@ -133,7 +138,7 @@ class Face:
         self._end(at_once=self.collectives.broken is not None, last=False)
         timeout_s = self._timeout_s if opts.timeout is None else opts.timeout.total_seconds()
         self._enter(f"{self._first_name}/{opts.uuid}", ranks, timeout_s)
-        return self.start(_nothing(), [], None, "reconfigure")
+        return self.start(CalledOperation(_nothing(), HostCopies()), [], None, "reconfigure")
 
     # -- operations ----------------------------------------------------------------------------------------
 
@@ -173,12 +178,8 @@ class Face:
     ) -> PendingWork:
         """Gather `inputs`; `outputs` has a list of tensors like the inputs for each rank."""
         call = _call("all_gather_coalesced", inputs)
-
-        async def each() -> None:
-            for at, mine in enumerate(inputs):
-                await self._operations.all_gather([of_rank[at] for of_rank in outputs], mine, call)
-
-        return self.start(each(), [tensor for of_rank in outputs for tensor in of_rank], opts, call)
+        work = self._operations.all_gather_coalesced(outputs, inputs, call)
+        return self.start(work, [tensor for of_rank in outputs for tensor in of_rank], opts, call)
 
     def all_gather_single(self, output: Tensor, mine: Tensor, opts: Any = None) -> PendingWork:
         return self.all_gather_single_coalesced([output], [mine], opts)
@@ -189,12 +190,8 @@ class Face:
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> PendingWork:
         call = _call("all_gather_single", inputs)
-
-        async def each() -> None:
-            for output, mine in zip(outputs, inputs, strict=True):
-                await self._operations.all_gather_single(output, mine, call)
-
-        return self.start(each(), outputs, opts, call)
+        work = self._operations.all_gather_single(outputs, inputs, call)
+        return self.start(work, outputs, opts, call)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -223,12 +220,8 @@ class Face:
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any
     ) -> PendingWork:
         call = _call("reduce_scatter_single", outputs)
-
-        async def each() -> None:
-            for output, mine in zip(outputs, inputs, strict=True):
-                await self._operations.reduce_scatter_single(output, mine, opts.reduceOp, call)
-
-        return self.start(each(), outputs, opts, call)
+        work = self._operations.reduce_scatter_single(outputs, inputs, opts.reduceOp, call)
+        return self.start(work, outputs, opts, call)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -280,7 +273,7 @@ class Face:
 
     def start(
         self,
-        work: Coroutine[Any, Any, int | None],
+        work: CalledOperation,
         outputs: Sequence[Tensor],
         opts: Any,
         call: str,
@@ -296,7 +289,7 @@ class Face:
 
         async def limited() -> int | None:
             try:
-                return await within(self.collectives.engine, limit_s, work, call, lateness)
+                return await within(self.collectives.engine, limit_s, work.work, call, lateness)
             except DuetError as error:
                 self.last_error = error
                 raise
@@ -304,7 +297,7 @@ class Face:
         # the caller of a synchronous operation waits for it anyway, so its thread runs the first step
         is_awaited = not getattr(opts, "asyncOp", True)
         done = self._job.thread.submit(limited(), here=is_awaited)
-        return PendingWork(done, list(outputs), call)
+        return PendingWork(done, list(outputs), call, work.copies)
 
 
 # The process groups of this process that are in use.

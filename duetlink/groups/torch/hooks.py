@@ -27,10 +27,12 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch._C._distributed_c10d import GradBucket
 
+from duetlink.data.accelerators.host_copies import HostCopies
 from duetlink.data.codecs import decode, read_header
 from duetlink.data.codecs.gradients.choice import compressor
 from duetlink.data.codecs.gradients.compressor import GradientCompressor, TensorState
 from duetlink.errors import DuetError, GroupError, RemoteProtocolError, SettingError
+from duetlink.groups.torch.operations import CalledOperation
 from duetlink.groups.torch.process_group import DuetlinkProcessGroup
 
 _COUNT = struct.Struct("<I")
@@ -83,9 +85,12 @@ class Compressed:
         names = [self._name(parameter) for parameter in bucket.parameters()]
         gradients = bucket.gradients()
         before = {name: self.compressor.remembered(name) for name in names}
+        copies = HostCopies()
+        on_host = copies.to_host(gradients)
+        copies.wait_arrived()
         arrays = {
             name: gradient.detach().float().contiguous().numpy()
-            for name, gradient in zip(names, gradients, strict=True)
+            for name, gradient in zip(names, on_host, strict=True)
         }
         refusal = b""
         chunks: list[bytes] = []
@@ -97,14 +102,15 @@ class Compressed:
         self.sent_bytes += sum(map(len, chunks))
         self.plain_bytes += sum(array.nbytes for array in arrays.values())
         call = f"gradients by {self.compressor.name}"
-        work = self._exchange(_joined([refusal, *chunks]), gradients, before, call)
-        return _first(self.group.start(work, [bucket.buffer()], None, call))
+        work = self._exchange(_joined([refusal, *chunks]), on_host, before, copies, call)
+        return _first(self.group.start(CalledOperation(work, copies), [bucket.buffer()], None, call))
 
     async def _exchange(
         self,
         mine: bytes,
         gradients: Sequence[torch.Tensor],
         before: dict[str, TensorState | None],
+        copies: HostCopies,
         call: str,
     ) -> None:
         """Exchange chunks, and write the means into the gradients. After an error everything is restored."""
@@ -113,6 +119,7 @@ class Compressed:
                 np.frombuffer(mine, np.uint8), call=call
             )
             await asyncio.to_thread(_fill_means, gradients, [memoryview(each) for each in found])
+            await copies.write(gradients)
         except BaseException:
             for name, state in before.items():
                 self.compressor.restore(name, state)

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from duetlink.base.reraise import reraise
+from duetlink.data.accelerators.host_copies import HostCopies
 from duetlink.errors import CallTimeout, DuetError, LinkClosed
 from duetlink.groups.torch.callbacks import callbacks
 
@@ -21,15 +22,24 @@ _Base: Any = dist.distributed_c10d.Work
 class PendingWork(_Base):  # type: ignore[misc]
     """An operation that runs on the loop thread. Waiting for it releases the GIL."""
 
-    def __init__(self, done: concurrent.futures.Future[int | None], outputs: list[Tensor], what: str) -> None:
+    def __init__(
+        self,
+        done: concurrent.futures.Future[int | None],
+        outputs: list[Tensor],
+        what: str,
+        copies: HostCopies,
+    ) -> None:
         """`done` is the operation's future, whose result is the sender's rank for a receive, else None.
 
-        `outputs` are the tensors that the operation fills; `what` names it in errors.
+        `outputs` are the tensors that the operation fills; `what` names it in errors. Outputs on accelerators
+        may still be written when `done` is: what waits here, or for the future, comes after that on the
+        current streams of its thread, as with torch's own backends.
         """
         super().__init__()
         self._done = done
         self._outputs = outputs
         self._what = what
+        self._copies = copies
         self._begun_by = threading.get_ident()
         self._lock = threading.Lock()
         self._future: torch.futures.Future[list[Tensor]] | None = None
@@ -48,6 +58,7 @@ class PendingWork(_Base):  # type: ignore[misc]
             if self._done.done():
                 raise
             raise CallTimeout(f"{self._what} timed out after {seconds} s: it goes on, wait again") from None
+        self._copies.join()
         return True
 
     def synchronize(self) -> None:
@@ -61,7 +72,7 @@ class PendingWork(_Base):  # type: ignore[misc]
         """
         with self._lock:  # made only on request: completing one costs a switch to another thread
             if self._future is None:
-                begun: torch.futures.Future[None] = torch.futures.Future()
+                begun: torch.futures.Future[None] = torch.futures.Future(devices=self._copies.future_devices)
                 # Future.set_exception would store the exception as the value, and DDP's C++ takes tensors out
                 # of that and crashes; what a callback raises is an error for C++ too
                 self._future = begun.then(lambda _: self._found())
@@ -99,6 +110,7 @@ class PendingWork(_Base):  # type: ignore[misc]
         error = self.exception()
         if error is not None:
             raise reraise(error) if isinstance(error, DuetError) else error
+        self._copies.join()  # on streams that torch has made current here, and which the future records
         return self._outputs
 
     def _cancelled(self) -> LinkClosed:

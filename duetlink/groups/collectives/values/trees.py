@@ -277,6 +277,8 @@ def _torch_leaf(value: Any, torch: Any) -> Leaf:
     name = str(value.dtype).removeprefix("torch.")
     if name not in BY_NAME or value.layout is not torch.strided:
         raise UnsupportedValue(f"a tensor of {value.dtype}, {value.layout} cannot be used by a group")
+    if value.device.type == "meta":
+        raise UnsupportedValue("a tensor on the meta device has no data: give one with content")
     element = BY_NAME[name]
     tensor = value.detach().cpu().resolve_conj().resolve_neg()
     if element.name != element.storage.name:  # NumPy lacks this element: take its bits
