@@ -608,6 +608,19 @@ def what_has_no_host_copy_is_refused(group: Any) -> None:
 
 
 @check
+def a_backend_for_each_device_is_duetlinks(group: Any) -> None:
+    """In torch up to 2.13, a `ProcessGroup` in Python is the group of all devices."""
+    mixed = dist.new_group(backend="cpu:duetlink,cuda:nccl")
+    assert dist.get_world_size(mixed) == SIZE
+    for kind in DEVICES:
+        with accelerator(kind) as device:
+            tensors = [torch.ones(2), device.tensor(torch.ones(2))]
+            for tensor in tensors:
+                dist.all_reduce(tensor, group=mixed)
+            assert [tensors[0].tolist(), device.read(tensors[1]).tolist()] == [[3.0, 3.0]] * 2
+
+
+@check
 def dtensors_are_multiplied_and_laid_out_anew(group: Any) -> None:
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor

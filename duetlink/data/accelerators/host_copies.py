@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -184,6 +185,31 @@ class HostCopies:
         """Make what this thread puts on its current streams from now on wait for what was written."""
         for stream, event in self._sent:
             stream.join(event)
+
+
+def fetched(tensor: Tensor) -> Tensor:
+    """Return a contiguous copy of a tensor on an accelerator, in ordinary memory of the CPU.
+
+    Call it on the thread whose work made the tensor, which it blocks. It holds few pieces of pinned memory.
+    """
+    torch = sys.modules["torch"]
+    stream = makers[tensor.device.type](tensor.device)
+    found: Tensor = torch.empty(tensor.shape, dtype=tensor.dtype)
+    arriving: deque[tuple[Tensor, Tensor, Any]] = deque()
+    for there, here in _pieces(tensor, found):
+        pinned = stream.pinned(here.shape, here.dtype)
+        stream.to_host(there, pinned)
+        arriving.append((pinned, here, stream.record()))
+        if len(arriving) > 1:  # the device copies the next piece while the CPU copies this one
+            _take(stream, *arriving.popleft())
+    for each in arriving:
+        _take(stream, *each)
+    return found
+
+
+def _take(stream: CopyStream, pinned: Tensor, here: Tensor, event: Any) -> None:
+    stream.wait(event)
+    here.copy_(pinned)
 
 
 def _pieces(tensor: Tensor, host: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from duetlink.data.accelerators.copy_stream import on_accelerator
+from duetlink.data.accelerators.host_copies import fetched
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.data.values import reach
 from duetlink.data.values.base import Reader, Writer
@@ -137,7 +139,10 @@ def _memory(tensor: torch.Tensor, order: list[int], plain_nan: bool) -> memoryvi
         return memoryview(b"")
     if order:
         tensor = tensor.permute(order)
-    tensor = tensor.resolve_conj().resolve_neg().cpu().contiguous()
+    if on_accelerator(tensor):
+        tensor = fetched(tensor)
+    else:
+        tensor = tensor.resolve_conj().resolve_neg().cpu().contiguous()
     # not reshape: a dimension of one item may keep any stride, which view to another size refuses
     items = _shown(tensor.as_strided((tensor.numel(),), (1,)), plain_nan)
     octets: Any = items.view(torch.uint8).numpy()

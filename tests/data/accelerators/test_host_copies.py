@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from duetlink.data.accelerators import host_copies
-from duetlink.data.accelerators.host_copies import HostCopies
+from duetlink.data.accelerators.host_copies import HostCopies, fetched
+from duetlink.data.values import decode, encode
 from tests.accelerator import DEVICES, FakeDevice, installed, poisoned
 
 
@@ -129,6 +130,27 @@ async def test_results_follow_the_tensors_of_the_caller(device: Any) -> None:
     (alone,) = await copies.to_device([torch.zeros(1)])  # nothing says where: the call's one accelerator
     copies.join()
     assert device.read(alone).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("shape", [(), (0, 2), (3,), (5, 9)])
+def test_fetched_memory_is_complete_and_not_pinned(device: Any, shape: tuple[int, ...]) -> None:
+    content = torch.rand(shape)
+    tensor = device.tensor(torch.zeros(shape))
+    with device.own_stream():
+        device.later(tensor, content)
+        found = fetched(tensor)
+    assert torch.equal(found, content)
+    assert not found.is_pinned()
+
+
+def test_a_gpus_tensors_are_encoded_as_those_of_the_cpu() -> None:
+    """Where there is a GPU: the fake device's tensors are of a class of their own, which does not travel."""
+    content = torch.arange(24.0).view(2, 3, 2, 2)
+    channels_last = content.to(memory_format=torch.channels_last)
+    for make in DEVICES[1:]:
+        for each in (content, channels_last, content.to(torch.bool), torch.nn.Parameter(content)):
+            found: Any = decode(b"".join(encode(make().tensor(each.detach())).segments))
+            assert torch.equal(found, each.detach())
 
 
 async def test_devices_errors_are_raised_where_the_copies_are_awaited(
