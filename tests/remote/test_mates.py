@@ -91,14 +91,14 @@ def test_mates_hide_no_length_that_is_the_same_for_any_data(pointers: dict[str, 
 
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The expressions that mates were asked about; they do not answer."""
+    """The expressions that mates were asked about; they answer that they do not differ."""
     asked: list[str] = []
 
-    def ask(mates: agreement.Mates, program: Any) -> tuple[()]:
+    def ask(mates: agreement.Mates, program: Any, mock: Any) -> agreement.MateDifference:
         asked.append(program.lineage.expression)
-        return ()
+        return agreement.NO_DIFFERENCE
 
-    monkeypatch.setattr(agreement.Mates, "_asked", ask)
+    monkeypatch.setattr(agreement.Mates, "difference_to_mates", ask)
     return asked
 
 
