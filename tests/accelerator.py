@@ -1,9 +1,9 @@
-"""Devices for tests: a fake one, whose copies happen as late as they may, and CUDA where there is one.
+"""Devices for tests: fake ones, which do everything as late as they may, and CUDA where there is one.
 
-The fake executes nothing until the CPU waits for an event; then it executes what that event depends on, and
-no more. Host memory and new memory of the device hold poison until a copy into them is executed. So a missing
-wait gives a wrong result every time, with any timing. Its tensors can be looked at and cut, and used in no
-other way outside its streams.
+A fake device executes nothing until the CPU waits for an event; then it executes what that event depends on,
+and no more. Host memory and new memory of the device hold poison until a copy into them is executed. So a
+missing wait gives a wrong result every time, with any timing. Its tensors can be looked at and cut, and used
+in no other way outside its streams.
 """
 
 from __future__ import annotations
@@ -42,12 +42,23 @@ class FakeTensor(torch.Tensor):
         return f"FakeTensor{list(self.shape)}"
 
     def mul_(self, factor: Any) -> Self:
-        self.home.current.work.append(("run", lambda: self.memory.mul_(factor)))
+        self.home.current.put(lambda: self.memory.mul_(factor))
         return self
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> Self:
+        self.home.copy(source, self.memory, self.memory, non_blocking)
+        return self
+
+    def record_stream(self, stream: FakeStream) -> None:  # type: ignore[override]
+        self.home.unrecorded.discard((self.memory.data_ptr(), stream))
 
     @classmethod
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         name = function.overloadpacket.__name__
+        if name == "copy_":
+            target, source, *non_blocking = args
+            source.home.copy(source.memory, target, source.memory, non_blocking == [True])
+            return target
         assert name in _VIEWS, f"{name} of a tensor on the device, outside its streams"
         (home,) = {each.home for each in tree_leaves(args) if isinstance(each, cls)}
         inside = tree_map(lambda each: each.memory if isinstance(each, cls) else each, (args, kwargs or {}))
@@ -56,35 +67,59 @@ class FakeTensor(torch.Tensor):
 
 
 class FakeEvent:
-    def __init__(self, stream: FakeStream) -> None:
-        self.stream = stream
+    """An event of a `FakeStream`; as with torch's, recorded after it was made."""
+
+    def __init__(self, home: FakeDevice) -> None:
+        self.home = home
+        self.stream: FakeStream | None = None
         self.happened = False
-        self.error: Exception | None = None
+
+    def record(self, stream: FakeStream) -> None:
+        self.stream = stream
+        stream.work.append(self)
+
+    def synchronize(self) -> None:
+        self.home.released.wait()
+        with self.home.lock:
+            if self.home.error is not None:
+                raise self.home.error
+            self.execute()
+
+    def execute(self) -> None:
+        """Execute what the event depends on."""
+        assert self.stream is not None
+        while not self.happened:
+            self.stream.execute_next()
 
 
 class FakeStream:
-    """Work in order, not yet executed: functions, and events that happen, or that have to happen before."""
+    """Work in order, not yet executed: functions, events of this stream, and those of others to wait for."""
 
-    def __init__(self) -> None:
-        self.work: deque[tuple[str, Any]] = deque()
+    def __init__(self, home: FakeDevice) -> None:
+        self.home = home
+        self.device = torch.device("cuda:0")
+        self.work: deque[FakeEvent | Callable[[], object]] = deque()
+
+    def put(self, work: Callable[[], object]) -> None:
+        self.work.append(work)
 
     def record(self) -> FakeEvent:
-        event = FakeEvent(self)
-        self.work.append(("record", event))
+        event = FakeEvent(self.home)
+        event.record(self)
         return event
 
     def wait_event(self, event: FakeEvent) -> None:
-        self.work.append(("wait", event))
+        self.put(event.execute)
 
-    def run_until(self, event: FakeEvent) -> None:
-        while not event.happened:
-            kind, what = self.work.popleft()
-            if kind == "wait":
-                what.stream.run_until(what)
-            elif kind == "record":
-                what.happened = True
-            else:
-                what()
+    def wait_stream(self, other: FakeStream) -> None:
+        self.wait_event(other.record())
+
+    def execute_next(self) -> None:
+        work = self.work.popleft()
+        if isinstance(work, FakeEvent):
+            work.happened = True
+        else:
+            work()
 
 
 class FakeDevice:
@@ -92,9 +127,13 @@ class FakeDevice:
 
     def __init__(self) -> None:
         self.error: Exception | None = None  # raised where the CPU waits
+        self.released = threading.Event()  # cleared, the CPU waits for ever
+        self.released.set()
         self.lock = threading.RLock()
+        # tensors and side streams whose use the allocator does not know
+        self.unrecorded: set[tuple[int, FakeStream]] = set()
         self._local = threading.local()
-        self._default = FakeStream()
+        self._default = FakeStream(self)
 
     @property
     def current(self) -> FakeStream:
@@ -102,67 +141,101 @@ class FakeDevice:
         return found
 
     @contextlib.contextmanager
-    def own_stream(self) -> Iterator[None]:
-        """Let this thread work on a stream of its own."""
-        self._local.stream = FakeStream()
+    def on(self, stream: FakeStream) -> Iterator[None]:
+        """Make a stream this thread's current one."""
+        before = self.current
+        self._local.stream = stream
         try:
             yield
         finally:
-            del self._local.stream
+            self._local.stream = before
+
+    def own_stream(self) -> contextlib.AbstractContextManager[None]:
+        """Let this thread work on a stream of its own."""
+        return self.on(FakeStream(self))
+
+    def copy(self, source: Tensor, target: Tensor, memory: Tensor, non_blocking: bool) -> None:
+        """Put a copy on the current stream; `memory` is the device's tensor of the two."""
+        assert non_blocking, "a copy that waits for the device"
+        self.unrecorded.add((memory.data_ptr(), self.current))
+        self.current.put(lambda: target.copy_(source))
 
     def tensor(self, content: Tensor) -> Tensor:
         return FakeTensor(content.clone(memory_format=torch.preserve_format), self)
 
+    def empty(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Allocate for the current stream. What the memory was used for before is still to be executed."""
+        found = FakeTensor(poisoned(shape, dtype), self)
+        self.current.put(lambda: found.memory.copy_(poisoned(shape, dtype)))
+        return found
+
     def later(self, tensor: Any, content: Tensor) -> None:
         """Put work on the current stream that gives the tensor a content."""
-        self.current.work.append(("run", lambda: tensor.memory.copy_(content)))
+        self.current.put(lambda: tensor.memory.copy_(content))
 
     def read(self, tensor: Any) -> Tensor:
         """Return the content as work on the current stream would see it now."""
         assert tensor.device.type == "cuda"
+        assert not self.unrecorded
         with self.lock:
-            self.current.run_until(self.current.record())
+            self.current.record().execute()
         found: Tensor = tensor.memory.clone()
         return found
 
-    def copy_stream(self, device: torch.device) -> FakeCopyStream:
-        return FakeCopyStream(self)
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))  # dist.broadcast asks
+        monkeypatch.setitem(copy_stream.makers, "cuda", lambda device: FakeCopyStream(self))
 
 
 class FakeCopyStream:
-    def __init__(self, device: FakeDevice) -> None:
+    def __init__(self, home: FakeDevice) -> None:
         self.future_device: torch.device | None = None
-        self._device = device
-        self._callers, self._side = device.current, FakeStream()
-        self._side.wait_event(self._callers.record())
+        self._home = home
+        self._callers, self._side = home.current, FakeStream(home)
+        self._side.wait_stream(self._callers)
 
     def pinned(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         return poisoned(shape, dtype)
 
     def empty(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        return FakeTensor(poisoned(shape, dtype), self._device)
+        return FakeTensor(poisoned(shape, dtype), self._home)
 
     def to_host(self, source: Any, target: Tensor) -> None:
-        self._copy(source.memory, target)
+        self._side.put(lambda: target.copy_(source.memory))
 
     def from_host(self, source: Tensor, target: Any) -> None:
-        self._copy(source, target.memory)
-
-    def _copy(self, source: Tensor, target: Tensor) -> None:
-        self._side.work.append(("run", lambda: target.copy_(source)))
+        self._side.put(lambda: target.memory.copy_(source))
 
     def record(self) -> FakeEvent:
         return self._side.record()
 
     def wait(self, event: FakeEvent) -> None:
-        with self._device.lock:
-            if self._device.error is not None:
-                raise self._device.error
-            event.stream.run_until(event)
+        event.synchronize()
 
     def join(self, event: FakeEvent) -> None:
-        for stream in {self._callers, self._device.current}:
+        for stream in {self._callers, self._home.current}:
             stream.wait_event(event)
+
+
+class SimulatedCuda(FakeDevice):
+    """The fake device behind torch's own functions for CUDA, so that `CudaCopyStream` runs without a GPU."""
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = torch.empty
+
+        def empty(*args: Any, pin_memory: bool = False, device: Any = None, **kwargs: Any) -> Any:
+            if pin_memory:
+                return poisoned(*args, **kwargs)
+            if device is None or torch.device(device).type != "cuda":
+                return real(*args, device=device, **kwargs)
+            return self.empty(*args, **kwargs)
+
+        monkeypatch.setattr(torch, "empty", empty)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self.current)
+        monkeypatch.setattr(torch.cuda, "stream", self.on)
+        monkeypatch.setattr(torch.cuda, "Stream", lambda device: FakeStream(self))
+        monkeypatch.setattr(torch.cuda, "Event", lambda *, blocking: FakeEvent(self))
 
 
 def poisoned(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -174,7 +247,8 @@ def poisoned(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 class CudaDevice:
     """The same for the current device of torch."""
 
-    error: Exception | None = None
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pass
 
     @contextlib.contextmanager
     def own_stream(self) -> Iterator[None]:
@@ -194,14 +268,13 @@ class CudaDevice:
         return tensor.cpu()
 
 
-# a list that the machine decides, as tests may not be skipped
-DEVICES: list[Callable[[], Any]] = [FakeDevice, *([CudaDevice] if torch.cuda.is_available() else [])]
+# lists that the machine decides, as tests may not be skipped
+GPUS: list[Callable[[], Any]] = [CudaDevice] if torch.cuda.is_available() else []
+DEVICES: list[Callable[[], Any]] = [FakeDevice, SimulatedCuda, *GPUS]
 
 
 def installed(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a device of that kind; until the test ends, the fake one takes the place of CUDA."""
+    """Return a device of that kind; until the test ends, a fake one takes the place of CUDA."""
     device = make()
-    if isinstance(device, FakeDevice):
-        monkeypatch.setitem(copy_stream.makers, "cuda", device.copy_stream)
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))  # dist.broadcast asks
+    device.install(monkeypatch)
     return device

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from duetlink.errors import OperationAborted, UnsupportedValue
+from duetlink.errors import CallTimeout, OperationAborted, UnsupportedValue
 from duetlink.groups.api.group import Group
-from tests.accelerator import DEVICES, FakeDevice, installed
+from tests.accelerator import DEVICES, FakeDevice, SimulatedCuda, installed
 
 from .conftest import MakeGroup, together
 
@@ -144,6 +144,22 @@ def test_an_error_of_the_device_ends_the_call_at_all_members(
     assert str(found[0]) == "an illegal memory access was encountered"
     assert isinstance(found[1], OperationAborted)
     assert "illegal" not in str(found[1])
+
+
+def test_a_device_that_does_not_end_its_work_holds_nobody_up_beyond_the_time(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = installed(SimulatedCuda, monkeypatch)
+    groups = make_group(2)
+    given = [device.tensor(torch.ones(2)), torch.ones(2)]
+    device.released.clear()
+    try:
+        found = together(groups, lambda group: group.all_reduce(given[group.rank or 0], timeout_s=0.3))
+    finally:
+        device.released.set()
+    assert isinstance(found[0], CallTimeout)
+    assert isinstance(found[1], CallTimeout | OperationAborted)
+    assert device.read(given[0]).tolist() == [1.0, 1.0]
 
 
 def test_a_tensor_on_the_meta_device_is_refused(make_group: MakeGroup) -> None:

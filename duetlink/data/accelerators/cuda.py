@@ -1,4 +1,4 @@
-"""Copies from and to CUDA devices. Not run by the tests without such a device: `tests/data/accelerators`.
+"""Copies from and to CUDA devices. Without one, the tests run this on a fake that stands behind `torch.cuda`.
 
 Theory. torch's current stream belongs to a thread, so the caller's is taken in the constructor. The side
 stream waits for it by an event, and the caller's later work waits for the copies by another (`join`): the

@@ -12,7 +12,7 @@ import torch
 from duetlink.data.accelerators import host_copies
 from duetlink.data.accelerators.host_copies import HostCopies, fetched
 from duetlink.data.values import decode, encode
-from tests.accelerator import DEVICES, FakeDevice, installed, poisoned
+from tests.accelerator import DEVICES, GPUS, FakeDevice, installed, poisoned
 
 
 @pytest.fixture(params=DEVICES, ids=lambda make: make.__name__)
@@ -97,22 +97,28 @@ async def test_copies_wait_for_the_callers_stream_and_it_for_them(device: Any) -
         assert device.read(output).tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0]
 
 
-async def test_the_thread_that_joins_sees_the_result_too(device: Any) -> None:
-    copies, tensor = HostCopies(), device.tensor(torch.zeros(5))
-    room = copies.to_host(tensor, fill=False)
-    room.fill_(3.0)
-    await copies.write(room)
-    seen: list[Any] = []
+async def test_a_thread_that_joins_sees_the_results_and_so_does_the_callers_stream(device: Any) -> None:
+    with device.own_stream():
+        for who_reads in ("the thread", "the caller", "both"):
+            copies, tensor = HostCopies(), device.tensor(torch.zeros(5))
+            room = copies.to_host(tensor, fill=False)
+            room.fill_(3.0)
+            await copies.write(room)
+            made = await copies.to_device(torch.ones(5))
+            seen = []
 
-    def other() -> None:
-        with device.own_stream():
-            copies.join()
-            seen.append(device.read(tensor).tolist())
+            def other(copies: HostCopies = copies, read: bool = who_reads != "the caller") -> None:
+                with device.own_stream():
+                    copies.join()
+                    if read:
+                        seen.extend([device.read(tensor).tolist(), device.read(made).tolist()])  # noqa: B023
 
-    thread = threading.Thread(target=other)
-    thread.start()
-    thread.join()
-    assert seen == [[3.0] * 5]
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+            if who_reads != "the thread":
+                seen += [device.read(tensor).tolist(), device.read(made).tolist()]
+            assert seen == [[3.0] * 5, [1.0] * 5] * (1 + (who_reads == "both"))
 
 
 async def test_results_follow_the_tensors_of_the_caller(device: Any) -> None:
@@ -147,7 +153,7 @@ def test_a_gpus_tensors_are_encoded_as_those_of_the_cpu() -> None:
     """Where there is a GPU: the fake device's tensors are of a class of their own, which does not travel."""
     content = torch.arange(24.0).view(2, 3, 2, 2)
     channels_last = content.to(memory_format=torch.channels_last)
-    for make in DEVICES[1:]:
+    for make in GPUS:
         for each in (content, channels_last, content.to(torch.bool), torch.nn.Parameter(content)):
             found: Any = decode(b"".join(encode(make().tensor(each.detach())).segments))
             assert torch.equal(found, each.detach())
