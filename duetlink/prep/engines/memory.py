@@ -73,7 +73,8 @@ class PolarsSource:
         elif self.csv is not None:
             empty = pl.LazyFrame(schema=dict.fromkeys(table.names, pl.String))
         else:
-            empty = pl.scan_parquet(table.texts(), glob=False)
+            # "auto" decodes the columns of a filter first, which saves nothing where most rows are kept
+            empty = pl.scan_parquet(table.texts(), glob=False, parallel="row_groups")
         self._names: list[str] = table.names if isinstance(table, Files) else empty.collect_schema().names()
         self._lazy = empty
         self.where = where
