@@ -168,10 +168,16 @@ def read_typed_csv(
 
     Arrow accepts other numbers than a cast does: see `spelling.py`. Raises pyarrow.ArrowException, OSError.
     """
+    import pyarrow as pa
     from pyarrow import csv
 
-    items = _items(files, columns, types, missing)
-    return csv.read_csv(path, parse_options=_parsing(quotes=quotes), convert_options=items)
+    return csv.read_csv(
+        path,
+        parse_options=_parsing(quotes=quotes),
+        convert_options=_items(files, columns, types, missing),
+        # Arrow's own pools return memory to the system more often, which costs some percent of the work
+        memory_pool=pa.system_memory_pool(),
+    )
 
 
 def csv_blocks(files: Files, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -6,8 +6,12 @@ that the cast accepts; else the files are read as text, and the cast finds the i
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duetlink.data.prep.cast import Cast
@@ -17,7 +21,7 @@ from duetlink.data.prep.missing import Missing
 from duetlink.data.prep.select import Select
 from duetlink.data.prep.spec import PrepSpec
 from duetlink.prep.files import Files, read_typed_csv
-from duetlink.prep.spelling import quotes_of_plain
+from duetlink.prep.spelling import begins_with_quotes, quotes_of_plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,19 +72,37 @@ def read_numbers(files: Files, columns: Sequence[str], numbers: NumberColumns) -
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kinds, tables = set(numbers.types.values()), []
+    tables = []
     for path in files.paths:
-        quotes = quotes_of_plain(path, whole="int64" in kinds, floats="float64" in kinds)
-        if quotes is None:
-            return None
         try:
-            tables.append(
-                read_typed_csv(path, files, columns, numbers.types, numbers.missing, quotes=quotes > 0)
-            )
+            table = _read(path, files, columns, numbers)
         except (pa.ArrowException, OSError):  # reading it as text tells what is wrong, and where
             return None
+        if table is None:
+            return None
+        tables.append(table)
     found = pa.concat_tables(tables)
     for name, kind in numbers.types.items():
         if kind == "float64" and not pc.all(pc.is_finite(found.column(name)), min_count=0).as_py():
             return None
     return found
+
+
+def _read(path: Path, files: Files, columns: Sequence[str], numbers: NumberColumns) -> pa.Table | None:
+    """Read a file while another thread searches its bytes; None if an item is no number for Arrow or a cast.
+
+    Raises pyarrow.ArrowException, OSError.
+    """
+    import pyarrow as pa
+
+    read = functools.partial(read_typed_csv, path, files, columns, numbers.types, numbers.missing)
+    kinds, table = set(numbers.types.values()), None
+    with ThreadPoolExecutor(1, thread_name_prefix="duetlink-spelling") as pool:
+        search = pool.submit(quotes_of_plain, path, whole="int64" in kinds, floats="float64" in kinds)
+        expected = begins_with_quotes(path)
+        with contextlib.suppress(pa.ArrowException):
+            table = read(quotes=expected)
+        quotes = search.result()
+    if quotes and not expected:  # a line break within quotes has split a line
+        return read(quotes=True)
+    return None if quotes is None else table

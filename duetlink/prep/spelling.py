@@ -24,6 +24,7 @@ _EDGE = 8  # bytes at both ends of a window that are looked at in its neighbour,
 _MOST_WHOLE, _MOST_PART = 18, 200  # digits in a row that a cast accepts: `data/prep/conversion.py`
 _AROUND_16 = np.array([-3, -2, -1, 16, 17, 18])  # of 16 digits; three in a row here make 19
 _ZERO, _POINT = b"0."
+_TOP_HALVES, _TOPS_OF_DIGITS = np.uint64(0xF0F0F0F0F0F0F0F0), np.uint64(0x3030303030303030)
 
 
 def _among(characters: bytes) -> Any:
@@ -34,6 +35,12 @@ def _among(characters: bytes) -> Any:
 
 _BORDERS, _QUOTES = _among(b',\r\n"'), _among(b'"')
 _DIGITS, _MANTISSA, _SIGNS = _among(b"0123456789"), _among(b"0123456789."), _among(b"+-")
+
+
+def begins_with_quotes(path: Path) -> bool:
+    """Return True if there is a quote in the first MB of a file."""
+    with path.open("rb") as file:
+        return b'"' in file.read(AT_ONCE)
 
 
 def quotes_of_plain(path: Path, *, whole: bool, floats: bool) -> int | None:
@@ -90,32 +97,31 @@ class _Window:
     def _inside(self, places: Any) -> Any:
         return (np.searchsorted(self._quotes, places) + self._before) % 2 == 1
 
-    def _at_border(self, places: Any, *beside: int) -> Any:
-        """Return whether an item begins or ends at a byte beside each place."""
+    def _any_at_border(self, places: Any, *beside: int) -> bool:
+        """Return True if an item begins or ends at a byte beside one of the places."""
+        if not len(places):  # as in most windows
+            return False
         inside = self._inside(places)
-        found = np.zeros(len(places), dtype=bool)
-        for distance in beside:
-            there = self._bytes[places + distance]
-            found |= np.where(inside, _QUOTES[there], _BORDERS[there])
-        return found
+        neighbours = self._bytes[places[:, None] + beside]
+        return bool(np.where(inside[:, None], _QUOTES[neighbours], _BORDERS[neighbours]).any())
 
     def _has_odd_quotes(self) -> bool:
         places = self._quotes
+        if not len(places):
+            return False
         closing = self._inside(places)
         beside = self._bytes[np.where(closing, places + 1, places - 1)]
         return not bool(_BORDERS[beside].all())
 
     def _has_spaces(self) -> bool:
-        places = self._places(b" \t")
-        return bool(self._at_border(places, -1, 1).any())
+        return self._any_at_border(self._places(b" \t"), -1, 1)
 
     def _has_hexadecimals(self) -> bool:
         places = self._places(b"xX")
-        places = places[self._bytes[places - 1] == _ZERO]
-        return bool(self._at_border(places, -2).any())
+        return self._any_at_border(places[self._bytes[places - 1] == _ZERO], -2)
 
     def _has_plus(self) -> bool:
-        return bool(self._at_border(self._places(b"+"), -1).any())
+        return self._any_at_border(self._places(b"+"), -1)
 
     def _has_long_exponents(self) -> bool:
         places = self._places(b"eE")
@@ -125,8 +131,11 @@ class _Window:
 
     def _has_long_numbers(self, most: int) -> bool:
         """Return whether a number has more than `most` digits in a row, or more than 200 behind a point."""
-        # 19 digits in a row fill four words of four bytes. The characters : ; < = > ? pass for digits here,
-        # but are not in numbers nor beside them.
+        # 19 digits in a row fill a word of eight bytes, which few numbers do, and four words of four bytes.
+        # The characters : ; < = > ? pass for digits here, but are not in numbers nor beside them.
+        eight = np.frombuffer(self._room, np.uint64) & _TOP_HALVES == _TOPS_OF_DIGITS
+        if not eight.any():
+            return False
         full = np.frombuffer(self._room, np.uint32) & 0xF0F0F0F0 == 0x30303030
         four = full[:-3] & full[1:-2] & full[2:-1] & full[3:]
         if not four.any():

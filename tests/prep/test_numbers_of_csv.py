@@ -244,6 +244,23 @@ def test_quotes_count_over_the_windows_of_a_file(monkeypatch: pytest.MonkeyPatch
         assert numbers_of(path, WHOLE_AND_FLOAT) is None
 
 
+@pytest.mark.parametrize("late", ['"x"', '"x, y"', '"one\n2,3,4\nline"', '"x\n'])
+def test_quotes_may_begin_late_in_a_file(late: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether lines may break within quotes is expected from the begin of the file."""
+    monkeypatch.setattr(spelling, "AT_ONCE", 1024)
+    lines = ["1,2,3"] * 300
+    content = "\n".join(["a,b,c", *lines, f"4,5,{late}", *lines]).encode()
+    with written(content) as path:
+        found = numbers_of(path, WHOLE_AND_FLOAT)
+        if late.count('"') % 2:
+            assert found is None
+            return
+        assert found is not None
+        assert found.num_rows == 601
+        assert found["c"].to_pylist() == ["3"] * 300 + [late.strip('"')] + ["3"] * 300
+        assert found["a"].to_pylist() == [1] * 300 + [4] + [1] * 300
+
+
 def test_columns_that_are_looked_at_before_they_are_cast_stay_text() -> None:
     def types(prep: Prep) -> dict[str, str]:
         found = number_columns(prep, FIELDS, "abc")
