@@ -45,7 +45,8 @@ FLOORS = {
     ),
     "data": (("accelerators", "codecs", "dedup", "prep"), ("tuning", "values")),
     "net": (
-        ("fixed_port", "stand_ins", "stun"),
+        ("stand_ins",),
+        ("fixed_port", "stun"),
         ("signaling", "tunnel"),
         ("peer", "flight", "carrier"),
         ("paths", "reunion", "datagrams"),

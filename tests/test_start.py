@@ -119,3 +119,8 @@ def test_the_garbage_collector_is_as_it_was_after_a_name_was_loaded(enabled: boo
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_the_wing_alone_loads_no_library() -> None:
+    # a private training in a room imports it, where nothing may be opened
+    fresh("import sys, duetlink.net; assert not {'aioice', 'aiortc', 'aiohttp'} & set(sys.modules)")

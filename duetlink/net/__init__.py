@@ -14,8 +14,3 @@
 
 Each package's docstring defines its nouns with an example.
 """
-
-from duetlink.net.stand_ins import MDNS, standing_in
-
-with standing_in(MDNS):
-    import aioice as aioice

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from aioice.ice import get_host_addresses
-
 from duetlink.base.runtime.uptime import uptime_s
 from duetlink.errors import DuetError, LinkClosed, PeerLost, RemoteProtocolError
 from duetlink.net.datagrams.channel_datagrams import ChannelDatagrams
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.deadline import Deadline
 from duetlink.net.peer.durable import DurableChannel
+from duetlink.net.stun import ice
 from duetlink.settings import Settings
 
 # Makes the next connection to the same peer. Both sides have exchanged descriptions; it is about to open.
@@ -342,5 +341,5 @@ class Reconnector:
 
 def _addresses() -> frozenset[str]:
     with contextlib.suppress(OSError, DuetError):
-        return frozenset(get_host_addresses(use_ipv4=True, use_ipv6=True))
+        return frozenset(ice.get_host_addresses(use_ipv4=True, use_ipv6=True))
     return frozenset()

@@ -6,14 +6,13 @@ import asyncio
 import ipaddress
 from typing import ClassVar
 
-from aioice.ice import get_host_addresses
-
 from duetlink.base.events import Address, AddressDialled, Word
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import DuetError, PathUnavailable
 from duetlink.net.flight.client import FlightClient
 from duetlink.net.paths.base import PathContext
 from duetlink.net.paths.flight_path import FlightPath
+from duetlink.net.stun import ice
 
 MAX_HOSTS = 8
 
@@ -79,7 +78,7 @@ class TcpPath(FlightPath):
 
     async def _where(self, query: pb.FlightAddressQuery) -> pb.FlightAddress:
         server = await self._context.server
-        addresses = get_host_addresses(use_ipv4=True, use_ipv6=True) if server.everywhere else []
+        addresses = ice.get_host_addresses(use_ipv4=True, use_ipv6=True) if server.everywhere else []
         return pb.FlightAddress(hosts=[*addresses[: MAX_HOSTS - 1], server.host_here], port=server.port)
 
 

@@ -15,7 +15,7 @@ is sent again. The peer replies with an envelope that has `reply_to=7`, and the 
 not run while there was no connection.
 """
 
-from duetlink.net.stand_ins import AV, standing_in
+from duetlink.net.stand_ins import AV, MDNS, standing_in
 
-with standing_in(AV):
+with standing_in(MDNS), standing_in(AV):
     import aiortc as aiortc

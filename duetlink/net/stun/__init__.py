@@ -13,3 +13,10 @@ name and returns `turn:192.0.2.7:3478?transport=udp` with the same credentials, 
 peer. The peer's side checks with `borrowed` that the address is an IP literal of another machine, and then
 uses the server like one of its own. A password that never expires is never lent.
 """
+
+from duetlink.net.stand_ins import MDNS, standing_in
+
+with standing_in(MDNS):
+    import aioice.ice as ice
+
+__all__ = ["ice"]
