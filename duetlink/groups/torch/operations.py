@@ -65,12 +65,11 @@ def on_host(
     def called(self: TorchOperations, /, *args: P.args, **kwargs: P.kwargs) -> CalledOperation:
         assert not kwargs
         copies = HostCopies()
-        given: Any = [
-            copies.to_host(arg, fill=name not in _WRITTEN) if name in _READ + _WRITTEN + _CHANGED else arg
-            for name, arg in zip(names, args, strict=True)
-        ]
-        by_name: dict[str, Any] = dict(zip(names, given, strict=True))
+        by_name: dict[str, Any] = dict(zip(names, args, strict=True))
         at_root = by_name.get("root") == self._rank
+        reads = method.__name__ != "broadcast" or at_root
+        for name in (name for name in names if name in _READ + _WRITTEN + _CHANGED):
+            by_name[name] = copies.to_host(by_name[name], fill=name not in _WRITTEN and reads)
         writes = _WRITES_AT_ROOT.get(method.__name__, at_root) == at_root
         outputs = [by_name[name] for name in (*_WRITTEN, *_CHANGED) if writes and name in by_name]
 
@@ -81,7 +80,7 @@ def on_host(
             except Exception as error:  # of the device: the other ranks wait for this one
                 self._collectives.engine.abandon(by_name.get("call", method.__name__), error)
                 raise
-            found = await on_cpu(self, *given)
+            found = await on_cpu(self, *by_name.values())
             await copies.write(outputs)
             return found
 

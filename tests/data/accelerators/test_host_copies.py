@@ -12,7 +12,9 @@ import torch
 from duetlink.data.accelerators import host_copies
 from duetlink.data.accelerators.host_copies import HostCopies, fetched
 from duetlink.data.values import decode, encode
-from tests.accelerator import DEVICES, GPUS, FakeDevice, installed, poisoned
+from duetlink.data.values.torch_ import HANDLER
+from duetlink.data.values.writer import ObjectWriter
+from tests.accelerator import DEVICES, GPUS, FakeDevice, FakeTensor, SimulatedCuda, installed, poisoned
 
 
 @pytest.fixture(params=DEVICES, ids=lambda make: make.__name__)
@@ -149,8 +151,24 @@ def test_fetched_memory_is_complete_and_not_pinned(device: Any, shape: tuple[int
     assert not found.is_pinned()
 
 
+def test_a_tensor_is_encoded_when_the_device_has_made_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = installed(SimulatedCuda, monkeypatch)
+    for content in (torch.arange(24.0).view(2, 3, 2, 2), torch.tensor([True, False]), torch.zeros(0)):
+        in_order = content.to(memory_format=torch.channels_last) if content.dim() == 4 else content
+        tensor = device.tensor(torch.ones_like(in_order))
+        device.later(tensor, in_order)
+        writer = ObjectWriter(gather=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(torch, "Tensor", FakeTensor)  # other subclasses do not travel
+            HANDLER.write(tensor, writer)
+        encoded = writer.encoded(*writer.finish(content, ""))
+        found: Any = decode(b"".join(encoded.segments))
+        assert torch.equal(found, content)
+        assert found.stride() == in_order.stride()
+
+
 def test_a_gpus_tensors_are_encoded_as_those_of_the_cpu() -> None:
-    """Where there is a GPU: the fake device's tensors are of a class of their own, which does not travel."""
+    """Through `encode`, where there is a GPU."""
     content = torch.arange(24.0).view(2, 3, 2, 2)
     channels_last = content.to(memory_format=torch.channels_last)
     for make in GPUS:
