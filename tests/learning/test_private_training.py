@@ -151,6 +151,24 @@ def test_normal_numbers_are_normal() -> None:
     from scipy import stats
 
     assert stats.kstest(Keystream().normal(200_001), "norm").pvalue > 1e-6
+    keystream = Keystream()
+    few = np.stack([keystream.normal(50) for _ in range(4_000)])
+    assert stats.kstest(few.reshape(-1), "norm").pvalue > 1e-6
+    assert abs(np.corrcoef(few.T) - np.eye(50)).max() < 5.5 / math.sqrt(len(few))
+    assert abs(np.corrcoef(few[:300]) - np.eye(300)).max() < 0.8  # 50 numbers each
+
+
+@pytest.mark.parametrize("counts", [(551, 551, 551), (3, 5, 3, 5), (0, 3), (8_000, 9_000, 8_000)])
+def test_normal_numbers_are_given_once_and_belong_to_the_caller(counts: tuple[int, ...]) -> None:
+    keystream, given = Keystream(), []
+    for count in 10 * counts:
+        found = keystream.normal(count)
+        assert found.shape == (count,)
+        given.append(found.copy())
+        found[:] = np.nan
+    numbers = np.concatenate(given)
+    assert len(np.unique(numbers)) == len(numbers) == 10 * sum(counts)
+    assert np.isfinite(numbers).all()
 
 
 def test_two_keystreams_have_nothing_in_common() -> None:
@@ -162,17 +180,17 @@ import os
 from duetlink.learning.dp.keystream import Keystream
 
 keystream = Keystream()
-keystream.uniform(1)
+keystream.uniform(1), keystream.normal(1)
 if child := os.fork():
     os.waitpid(child, 0)
-os.write(1, keystream.uniform(1).tobytes())
+os.write(1, keystream.normal(1).tobytes() + keystream.uniform(1).tobytes())
 """
 
 
 def test_a_forked_process_has_noise_of_its_own() -> None:
     written = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True, timeout=60)
-    child, parent = np.frombuffer(written.stdout)
-    assert child != parent
+    child, parent = np.frombuffer(written.stdout).reshape(2, 2)
+    assert (child != parent).all()
 
 
 FORKED_BATCHES = """

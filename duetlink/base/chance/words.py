@@ -28,9 +28,13 @@ class RandomWords:
 
     def words(self, count: int) -> npt.NDArray[np.uint64]:
         """Return `count` times 64 random bits."""
-        if os.getpid() != self._process:  # a fork has its parent's key, and would draw the same words
-            self._begin()
+        self._check_process()
         return np.frombuffer(self._encryptor.update(bytes(8 * count)), np.uint64)
+
+    def _check_process(self) -> None:
+        """Begin anew after a fork, which has its parent's key and would draw the same words."""
+        if os.getpid() != self._process:
+            self._begin()
 
     def uniform(self, count: int) -> npt.NDArray[np.float64]:
         """Return `count` numbers from the open interval (0, 1), on a grid of 2^-53."""

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -192,9 +192,9 @@ class Clipping(ABC):
     def losses(self, outputs: Any, targets: Tensor) -> Tensor:
         """Return one loss for each sample. Raises SettingError for another shape."""
         losses = self.loss(outputs, targets)
-        if losses.shape != (len(targets),):
+        if losses.shape != targets.shape[:1]:
             losses = losses.flatten(1).mean(1) if losses.dim() > 1 else losses
-        if losses.shape != (len(targets),):
+        if losses.shape != targets.shape[:1]:
             raise SettingError(
                 f"the loss of a batch of {len(targets)} samples has the shape {tuple(losses.shape)}: it has "
                 'to be one number for each sample, such as by reduction="none"'
@@ -287,7 +287,8 @@ class BookKeeping(Clipping):
                 ones = torch.ones(len(targets), dtype=torch.float64)
                 self._checked = self.check(self._added(gradients, ones), plain)
                 self._check_norms([call for call, _ in used], norms, some)
-            whole = torch.linalg.vector_norm(torch.stack([norm for each in norms for norm in each]), dim=0)
+            of_samples = torch.stack([norm for each in norms for norm in each], 1)  # rows are faster
+            whole = torch.linalg.vector_norm(of_samples, dim=1)
             weights, among = self.weights(whole)
             if among is not None:  # infinity times 0 would be NaN
                 if not among.any():
@@ -454,8 +455,7 @@ class _FewBits(TorchDispatchMode):
         return outputs
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     """One call of a layer in a forward pass."""
 
     name: str
@@ -478,7 +478,7 @@ def _recorded(layers: dict[str, nn.Module], calls: list[_Call], samples: int) ->
                     f"{name}, a {type(layer).__name__}, takes or returns more than one tensor: "
                     'clipping="per_sample" takes such models'
                 )
-            if len(inputs[0]) != samples:
+            if inputs[0].shape[:1] != (samples,):
                 raise SettingError(
                     f"{name} got {len(inputs[0])} samples of {samples}: the first dimension has to count the "
                     "samples from the model's input to its output"
