@@ -98,16 +98,32 @@ class Matrix:
 
 
 def _fill(part: NDArray[Any], batch: pa.RecordBatch) -> None:
-    """Write a batch to its rows of a matrix."""
-    columns = [_numbers(batch, index, part.dtype) for index in range(batch.num_columns)]
-    for start in range(0, batch.num_rows, _BLOCK):
-        stop = start + _BLOCK
-        block = part[start:stop]
-        for index, column in enumerate(columns):
-            block[:, index] = column[start:stop]  # NumPy releases the GIL
+    """Write a batch to its rows of a matrix. Raises PrepError."""
+    dtype, rows = part.dtype, batch.num_rows
+    checked = dtype.kind != "f" or any(column.null_count for column in batch.columns)
+    columns = [_numbers(batch, index, dtype, check=checked) for index in range(batch.num_columns)]
+    most = 0 if checked else _exact(dtype)
+    room = np.empty((len(columns), min(rows, _BLOCK)), dtype)  # columns are cast here, and then turned
+    for start in range(0, rows, _BLOCK):
+        block = room[:, : min(rows - start, _BLOCK)]
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is looked at below
+            for index, column in enumerate(columns):
+                block[index] = column[start : start + _BLOCK]
+        # the type holds whatever is smaller; if something is not, each item is looked at
+        if not checked and not -most < _extreme(np.fmin, block) <= _extreme(np.fmax, block) < most:
+            for index in range(batch.num_columns):
+                _check(batch, index, dtype)
+            checked = True
+        part[start : start + _BLOCK] = block.T
 
 
-def _numbers(batch: pa.RecordBatch, index: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _extreme(least_or_most: np.ufunc, block: NDArray[Any]) -> Any:
+    """Return the smallest or largest item, leaving out NaN; 0 if there is none."""
+    return least_or_most.reduce(block, axis=None, initial=0)
+
+
+def _numbers(batch: pa.RecordBatch, index: int, dtype: np.dtype[Any], *, check: bool) -> NDArray[Any]:
+    """Return a column's items, with NaN for missing ones. Raises PrepError, for items only with `check`."""
     column, name = batch.column(index), batch.schema.names[index]
     if column.null_count and dtype.kind != "f":
         raise PrepError(
@@ -115,6 +131,15 @@ def _numbers(batch: pa.RecordBatch, index: int, dtype: np.dtype[Any]) -> NDArray
             "float32",
             column=name,
         )
+    if check:
+        _check(batch, index, dtype)
+    given = column.cast("float64") if column.null_count else column
+    return np.asarray(given.to_numpy(zero_copy_only=False))
+
+
+def _check(batch: pa.RecordBatch, index: int, dtype: np.dtype[Any]) -> None:
+    """Raise PrepError if a column has an item that `dtype` cannot hold."""
+    column, name = batch.column(index), batch.schema.names[index]
     given = column.drop_null() if column.null_count else column
     found = np.asarray(given.to_numpy(zero_copy_only=False))
     if not _holds(dtype, found):
@@ -124,9 +149,11 @@ def _numbers(batch: pa.RecordBatch, index: int, dtype: np.dtype[Any]) -> NDArray
             f"{dtype} cannot have: cast, clip or scale it before, or take another dtype, such as {other}",
             column=name,
         )
-    if column.null_count:
-        found = np.asarray(column.cast("float64").to_numpy(zero_copy_only=False))
-    return found
+
+
+def _exact(dtype: np.dtype[Any]) -> int:
+    """Return the number up to which a floating point type, or float64, has every whole number."""
+    return int(2 ** (min(np.finfo(dtype).nmant, 52) + 1))
 
 
 def _holds(dtype: np.dtype[Any], items: NDArray[Any]) -> bool:
@@ -140,8 +167,7 @@ def _holds(dtype: np.dtype[Any], items: NDArray[Any]) -> bool:
             return True
         return not np.any(np.abs(items[np.isfinite(items)]) > most)  # infinities stay infinite
     if dtype.kind == "f":
-        exact = 2 ** (min(np.finfo(dtype).nmant, 52) + 1)  # up to here every whole number is exact
-        return bool(-exact <= int(low) and int(high) <= exact)
+        return -_exact(dtype) <= int(low) and int(high) <= _exact(dtype)
     if dtype.kind == "b" or items.dtype.kind == "f":
         return False
     limits = np.iinfo(dtype)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink.errors import PrepError
 from duetlink.prep.matrix import Matrix
 
-KINDS = ["int8", "int64", "float32", "float64", "bool"]
+KINDS = ["int8", "int64", "uint32", "float32", "float64", "bool"]
+EDGES = [edge + beside for edge in (2**11, 2**24, 2**53) for beside in (-1, 0, 1)]
 NUMBERS = {
     "int8": st.integers(-128, 127),
-    "int64": st.one_of(st.integers(-9, 9), st.sampled_from([2**24 + 1, -(2**53) - 1])),
+    "int64": st.one_of(st.integers(-9, 9), st.sampled_from([*EDGES, *(-edge for edge in EDGES), 2**63 - 1])),
+    "uint32": st.one_of(st.integers(0, 9), st.sampled_from([2**24 + 1, 2**32 - 1])),
     "float32": st.floats(width=32),
-    "float64": st.one_of(st.floats(-9, 9), st.sampled_from([1e39, float("inf"), float("nan")])),
+    "float64": st.one_of(
+        st.floats(-9, 9), st.sampled_from([65_520.0, 3.4028235677973366e38, *map(float, EDGES)]), st.floats()
+    ),
     "bool": st.booleans(),
 }
 
@@ -52,6 +58,42 @@ def test_threads_make_the_same_matrix_or_error(given_: list[pa.RecordBatch], dty
         return made
 
     assert outcome(in_threads) == outcome(one_by_one)
+
+
+@settings(max_examples=300, deadline=None)
+@given(batches(), st.sampled_from([np.float16, np.float32, np.float64, np.int8, np.int64, np.bool_]))
+def test_a_matrix_holds_what_each_item_says_or_names_the_first_column(
+    given_: list[pa.RecordBatch], dtype: Any
+) -> None:
+    made = Matrix(given_[0].num_columns, dtype)
+    for batch in given_:
+        wrong = [name for name in batch.schema.names if not all(fits(item, dtype) for item in batch[name])]
+        if wrong:
+            with pytest.raises(PrepError, match="cannot have") as error:
+                made.add(batch)
+            assert error.value.column == wrong[0]
+            return
+        made.add(batch)
+    items = [item for batch in given_ for row in batch.to_pylist() for item in row.values()]
+    with np.errstate(all="ignore"):
+        expected = np.array([np.nan if item is None else item for item in items], object).astype(dtype)
+    np.testing.assert_array_equal(made.finish().reshape(-1), expected)
+
+
+def fits(scalar: pa.Scalar, dtype: Any) -> bool:
+    """Say for one item whether `dtype` can hold it, as the documentation of `Prepared.numpy` does."""
+    item, kind = scalar.as_py(), np.dtype(dtype)
+    if item is None:
+        return bool(kind.kind == "f")
+    if isinstance(item, bool) or scalar.type == kind:
+        return True
+    if kind.kind == "b" or (isinstance(item, float) and kind.kind != "f"):
+        return False
+    if kind.kind == "i":
+        return bool(np.iinfo(kind).min <= item <= np.iinfo(kind).max)
+    if isinstance(item, int):
+        return bool(abs(item) <= 2 ** (np.finfo(kind).nmant + 1))
+    return not math.isfinite(item) or abs(item) <= float(np.finfo(kind).max)
 
 
 def outcome(make: Any) -> tuple[Any, ...]:
