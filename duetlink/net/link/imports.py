@@ -150,7 +150,6 @@ class Imports:
 
     def _end(self, offer: pb.TransferOffer, transfer: Transfer, error: BaseException | None) -> None:
         """Record how the transfer ended, and notify the sender."""
-        self._traffic.counting.settle()
         if isinstance(error, asyncio.CancelledError):
             error = TransferCancelled("the call that waited for it was cancelled")
         if error is None:

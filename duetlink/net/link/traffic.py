@@ -63,7 +63,9 @@ class Traffic:
     ) -> Transfer:
         """Record a new transfer, on which `elapsed_s` of work was already spent."""
         number = next(self._numbers)
-        transfer = Transfer(name, direction, size_bytes, elapsed_s, number, mover, self._sink)
+        transfer = Transfer(
+            name, direction, size_bytes, elapsed_s, number, mover, self._sink, self.counting.settle
+        )
         self._make_room()
         self._transfers[transfer.number] = transfer
         self._sink.emit(TransferBegan(transfer.number, Word(direction), size_bytes))

@@ -66,10 +66,14 @@ class Transfer:
         number: int = -1,
         mover: Mover | None = None,
         sink: Sink | None = None,
+        settle: Callable[[], None] = lambda: None,
     ) -> None:
-        """`sink` receives an event when it is paused, is resumed, or has ended."""
+        """`sink` receives an event when it is paused, is resumed, or has ended. `settle` is called before it
+        ends: it counts bytes that have moved and are not counted yet.
+        """
         self._mover = mover
         self._sink = sink
+        self._settle = settle
         self._at_end: list[Callable[[], None]] = []
         self.number = number
         self.name = name
@@ -143,6 +147,7 @@ class Transfer:
     def end(self, state: str, why: str = "") -> None:
         if not self.running:
             return
+        self._settle()
         self.state, self.why = state, why
         self.paused_here = self.paused_there = False
         self._count_pause()
