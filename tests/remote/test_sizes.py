@@ -116,6 +116,11 @@ np.repeat(x[:, 0], (x[:, 0] > 0).astype(int))
 np.bincount((x[:, 0] > 0).astype(int))
 t[t > 0]
 t[t[:, 0] > 0] -> (?, 3)
+t[[t[:, 0] > 0]]
+t[[t > 0]]
+t[[None, t[:, 0] > 0]]
+t[[..., t[0] > 0]]
+torch.cat([t[:, 0][[t[:, 0] > 0]], t[:, 0]])
 t[t[:, 0] > 0].relu() @ torch.ones(3, 2)
 torch.nn.functional.linear(t[t[:, 0] > 0], torch.ones(2, 3)) -> (?, 2)
 torch.nn.functional.one_hot((t[:, 0] > 0).long())

@@ -157,7 +157,8 @@ def _axes_by_position(hidden: int, ndim: int, key: Any) -> int:
     masks = [part for part in parts if is_pointer(part) and _is_boolean(part)]
     if masks:
         return _by_mask(hidden, ndim, parts)
-    if any(type(part) is slice and has_pointers(part) for part in parts):
+    # torch reads a list with slices, or with tensors, as a tuple of indices
+    if any(type(part) in (slice, list) and has_pointers(part) for part in parts):
         return EVERY
     if any(hidden_in(part) for part in parts) or (has_pointers(key) and hidden):
         return EVERY

@@ -33,8 +33,8 @@ from duetlink.compute.operations.sizes.mask import (
     NESTED,
     PUBLIC,
     UNCOUNTED,
+    has_pointers,
     hidden_in,
-    pointers_in,
     trimmed,
 )
 from duetlink.compute.operations.steps import program
@@ -373,9 +373,13 @@ class Program:
         made = self.record_result(
             operation, encoded, encoded_by_name, mock, hidden, draws=draws, settings=settings
         )
-        sources = pointers_in((*arguments, *keywords.values()))
-        # the sizes of a tensor that was made of tensors follow from theirs
-        if is_tensor(mock) and not all(is_tensor(pointer._mock) for pointer in sources):
+        # the sizes of a tensor that was made of tensors and of plain arguments follow from theirs
+        if is_tensor(mock) and any(
+            has_pointers(argument) and not is_tensor(one)
+            for argument, one in zip(
+                (*arguments, *keywords.values()), (*theirs, *theirs_by_name.values()), strict=True
+            )
+        ):
             made._hidden |= self._difference_by_id(made._id, mock).hidden
         return made
 
