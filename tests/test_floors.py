@@ -56,11 +56,12 @@ FLOORS = {
     ),
     "compute": (("prep",), ("operations",), ("mocks", "privacy"), ("worker",)),
     "duet": (
-        ("cell", "display", "examination"),
+        ("cell", "display", "examination", "future_wait"),
         ("audit", "code", "compression", "open_duets", "statistics"),
         ("objects",),
         ("asking", "answering"),
         ("state", "store", "ports"),
+        ("parts",),
         ("life",),
         ("transfers",),
         ("duet",),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from duetlink.duet.objects.asset import AssetInfo, Content
+if TYPE_CHECKING:
+    from duetlink.duet.objects.asset import AssetInfo, Content
 
 
 @dataclass(frozen=True, slots=True)
