@@ -443,6 +443,7 @@ class _Opening:
         await attach(link, paired.key.verifier())
         # the peer answers after it has attached too; then all that it shares is listed here
         await link.ping()
+        life.expect_parts()  # only now: a thread that imports slows down the loop
 
     async def _attach(self, link: Link, verifier: str) -> None:
         self._life.verifier = verifier

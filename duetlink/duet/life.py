@@ -143,6 +143,11 @@ class Life:
                     self.parts.attach(self.link)
         return self.parts
 
+    def expect_parts(self) -> None:
+        """Have a thread import the parts, and make them then. Call it when connected."""
+        if self.parts is None and self.state != CLOSED:
+            self.at_end(partial(cancelled, asyncio.ensure_future(self._load_parts())))
+
     async def _load_parts(self) -> None:
         await asyncio.to_thread(import_parts)
         self.make_parts()
@@ -210,9 +215,6 @@ class Life:
         if is_first:
             self.at_end(self.ports.close)
             self.connected.set_result(None)
-        if self.parts is None:
-            loading = asyncio.ensure_future(self._load_parts())
-            self.at_end(partial(cancelled, loading))
         self._enter(CONNECTED)
 
     def _peer_changed(self, name: str) -> None:
