@@ -20,7 +20,7 @@ import pytest
 
 import duetlink
 from duetlink.duet.duet import Duet
-from duetlink.errors import AuditUnavailable, LinkClosed, PortUnavailable, SettingError
+from duetlink.errors import AuditUnavailable, DuetError, LinkClosed, PortUnavailable, SettingError
 from duetlink.testing.faults import life_of, run_inside
 
 DuetPair = tuple[Duet, Duet]
@@ -427,13 +427,53 @@ def test_what_is_no_port_is_refused(duets: DuetPair) -> None:
         (0, "x", "1 to 65535, not 0"),
         (70000, "x", "not 70000"),
         ("80", "x", "not '80'"),
-        (80, "", "1 to 100 bytes"),
-        (80, "x" * 101, "1 to 100 bytes"),
-        (80, "a\nb", "1 to 100 bytes"),
+        (80, "", "1 to 200 characters"),
+        (80, "x" * 201, "1 to 200 characters"),
+        (80, "a\nb", "1 to 200 characters"),
     ]
     for port, name, words in values:
         with pytest.raises(SettingError, match=words):
             owner.share_port(port, name)
+
+
+def test_a_port_may_have_each_name_that_an_asset_may_have(duets: DuetPair) -> None:
+    owner, scientist = duets
+    name = "\N{SNOWMAN}" * 199 + "\N{OCTOPUS}"
+    with serving(Echo) as server:
+        owner.share(1, name)
+        owner.share_port(port_of(server), name)
+        with dial(scientist.open_port(name)) as connection:
+            ask(connection, b"x")
+        for longer in (name + "x", "x" * 201):
+            with pytest.raises(SettingError, match="1 to 200 characters"):
+                scientist.open_port(longer)
+
+
+def test_a_peer_that_asks_for_an_overlong_name_gets_nothing(duets: DuetPair) -> None:
+    owner, scientist = duets
+    link = life_of(scientist).link
+    assert link is not None
+    streams = link.streams
+
+    async def answer_to(name: bytes) -> bytes:
+        stream = await streams.open("port")
+        try:
+            await stream.send(b"ask", memoryview(name))
+            return (await stream.receive()).head
+        finally:
+            stream.close()
+
+    with serving(Echo) as server:
+        owner.share_port(port_of(server), "echo")
+        assert run_inside(scientist, answer_to(b"echo")) == b"yes"
+        for name, words in (
+            (b"x" * 201, "overlong name"),
+            (b"x" * 801, "malformed"),
+            (b"", "malformed"),
+            (b"\xff", "not UTF-8"),
+        ):
+            with pytest.raises(DuetError, match=words):
+                run_inside(scientist, answer_to(name))
 
 
 def test_a_name_is_shared_once_and_a_port_listened_on_once(duets: DuetPair) -> None:

@@ -1,8 +1,10 @@
-"""Make texts of the peer safe to print: in a terminal a control character is a command."""
+"""Make texts of the peer safe to print, since in a terminal a control character is a command; limit names."""
 
 from __future__ import annotations
 
 import unicodedata
+
+MAX_NAME = 200  # characters of the name that a side gives an asset, a result, a policy or a port
 
 
 def harmless(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from duetlink.base.runtime.holdings import Retained
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.base.wire.text import harmless, harmless_lines
+from duetlink.base.wire.text import MAX_NAME, harmless, harmless_lines
 from duetlink.data.values import Encoded, decode, encode
 from duetlink.data.values.empty import seal
 from duetlink.errors import RemoteProtocolError, SettingError
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from duetlink.data.values.lossy import Lossy
 
 REQUEST_ID_BYTES = 16  # length of the number of a question
-MAX_NAME = 200  # characters
 MAX_TEXT = 4000
 MAX_TAGS = 50
 _MOST_DECODED_BYTES = 16 * 1024 * 1024  # larger contents are not decoded to be shown; see `Content.look`

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.wire.text import MAX_NAME
 from duetlink.errors import SettingError
 from duetlink.net.ports.connection import PortEnd
-from duetlink.net.ports.offer import MOST_NAME_BYTES
 
 
 class PortHandle:
@@ -72,8 +72,8 @@ class PortHandle:
 
 def checked_name(name: str) -> str:
     """Return `name`; raise SettingError if it cannot be the name of a port."""
-    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) <= MOST_NAME_BYTES:
-        raise SettingError(f"the name of a port is text of 1 to {MOST_NAME_BYTES} bytes, not {name!r:.120}")
+    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= MAX_NAME:
+        raise SettingError(f"the name of a port is text of 1 to {MAX_NAME} characters, not {name!r:.120}")
     return name
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from duetlink.base.wire.text import MAX_NAME
 from duetlink.errors import DuetError, RemoteProtocolError, SettingError
 from duetlink.net.ports.connection import (
     ASK,
@@ -25,8 +26,6 @@ from duetlink.net.ports.valve import Valve
 from duetlink.net.streams.frames import Message
 from duetlink.net.streams.stream import Stream
 from duetlink.net.streams.streams import Streams
-
-MOST_NAME_BYTES = 100
 
 _DIAL_TIMEOUT_S = 10.0
 _REQUEST_TIMEOUT_S = 30.0
@@ -158,9 +157,12 @@ async def _dial(stream: Stream, offer: PortOffer, connection: PortConnection, wa
 
 def _name(request: Message) -> str:
     """Return the port name in the peer's first message. Raises RemoteProtocolError if it is malformed."""
-    if request.head not in (ASK, CONNECT) or not 0 < len(request.body) <= MOST_NAME_BYTES:
+    if request.head not in (ASK, CONNECT) or not 0 < len(request.body) <= 4 * MAX_NAME:  # of UTF-8
         raise RemoteProtocolError("the peer sent a malformed request for a shared port")
     try:
-        return bytes(request.body).decode()
+        name = bytes(request.body).decode()
     except UnicodeDecodeError:
         raise RemoteProtocolError("the peer asked for a shared port whose name is not UTF-8") from None
+    if len(name) > MAX_NAME:
+        raise RemoteProtocolError("the peer asked for a shared port with an overlong name")
+    return name

@@ -10,9 +10,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from duetlink.base.quantities import count_text, size_text
+from duetlink.base.wire.text import MAX_NAME
 from duetlink.data.prep.spec import PrepSpec
 from duetlink.duet.answering.failure import FAILURES
-from duetlink.duet.objects.asset import MAX_NAME
 from duetlink.errors import SettingError
 
 APPROVE, DENY, ASK = ACTIONS = ("approve", "deny", "ask")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from duetlink.base.events import Sink
 from duetlink.base.reraise import reraise
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.base.wire.text import harmless, harmless_lines
+from duetlink.base.wire.text import MAX_NAME, harmless, harmless_lines
 from duetlink.compute.operations.canonical import Program
 from duetlink.data import values
 from duetlink.duet.asking.requests.own_requests import (
@@ -41,7 +41,6 @@ from duetlink.net.link.transfer import Transfer
 from duetlink.settings import Settings
 
 _KEPT_RECORDS = 200
-_MAX_NAME = 200  # characters of the name that the owner gives a result
 _MAX_WORDS = 2_000  # characters of the owner's words in an error
 
 # the owner replies only after it has fetched the values that a program needs, perhaps over a slow link
@@ -218,7 +217,7 @@ class Asking:
             )
             answer = await self._call(link, ask, question)
             if answer.name:
-                question.record.name = harmless(answer.name[:_MAX_NAME])
+                question.record.name = harmless(answer.name[:MAX_NAME])
             if answer.state == pb.Answer.PENDING:
                 self._settle(question.record, PENDING)
                 answer = await question.answered
