@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duetlink.base.runtime import cpu
 from duetlink.data.prep.fields import BOOL, NUMBERS
 from duetlink.errors import PrepError
 
@@ -18,7 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BLOCK = 8_192  # rows that are written column by column, so that the block stays in the CPU cache
-_THREADS = 4  # more than this fill the memory's bandwidth, and wait for the GIL
 
 
 def array_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
@@ -79,16 +75,6 @@ class Matrix:
             self._found.resize((max(end, len(self._found) * 3 // 2), self._found.shape[1]), refcheck=False)
         _fill(self._found[self._rows : end], batch)
         self._rows = end
-
-    def add_all(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Append the rows of all batches, in threads. Raises the PrepError that `add` would raise first."""
-        ends = list(itertools.accumulate((batch.num_rows for batch in batches), initial=self._rows))
-        assert ends[-1] <= len(self._found)
-        parts = [self._found[start:end] for start, end in itertools.pairwise(ends)]
-        with ThreadPoolExecutor(min(cpu.count(), _THREADS), thread_name_prefix="duetlink-matrix") as pool:
-            for _ in pool.map(_fill, parts, batches):  # errors come in the order of batches
-                pass
-        self._rows = ends[-1]
 
     def finish(self) -> NDArray[Any]:
         """Return the matrix, C-contiguous."""

@@ -288,19 +288,13 @@ class Prepared:
 
         wanted = names if label is None else [*names, self._known(label)]
         check_numbers({name: self._fields[name].type for name in wanted}, self._opened.where)
+        streams = not self._opened.keeps and self._table is None
+        matrix = Matrix(len(names), dtype, 0 if streams else len(self))
         labels = []
-        if self._opened.keeps or self._table is not None:
-            table = self.arrow()
-            batches = list(batches_of(table, BATCH_ROWS))
-            matrix = Matrix(len(names), dtype, table.num_rows)
-            matrix.add_all([batch.select(names) for batch in batches])
-            labels = [] if label is None else [batch.column(label) for batch in batches]
-        else:
-            matrix = Matrix(len(names), dtype)
-            for batch in self.batches():
-                matrix.add(batch.select(names))
-                if label is not None:
-                    labels.append(batch.column(label))
+        for batch in self.batches():
+            matrix.add(batch.select(names))
+            if label is not None:
+                labels.append(batch.column(label))
         return matrix.finish(), None if label is None else array_of(pa.chunked_array(labels), label)
 
     def tensor(self, dtype: Any = np.float32, columns: list[str] | None = None) -> torch.Tensor:
