@@ -54,6 +54,11 @@ def tensor(shared_bench: Bench) -> Any:
 FAR = r"call it by way of duet\.remote"
 LIBRARIES: dict[str, tuple[str, str, Callable[[Any, Any], Any]]] = {
     "asarray": ("numpy", r"duet\.remote\(numpy\)\.asarray\(x\)", lambda p, n: np.asarray(n)),
+    "ascontiguousarray": (
+        "numpy",
+        r"call those that make an array .*duet\.remote\(numpy\)\.ascontiguousarray\(x\)",
+        lambda p, n: np.ascontiguousarray(n),
+    ),
     "full": ("numpy", rf"{FAR}\(numpy\)\.full\(…\)", lambda p, n: np.full(3, n[0])),
     "an item": ("numpy", r"duet\.remote\(numpy\)\.asarray\(x\)", lambda p, n: np.float64(n[0])),
     "vectorize": ("numpy", r"write what it does with NumPy's functions", lambda p, n: np.vectorize(abs)(n)),

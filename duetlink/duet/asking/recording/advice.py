@@ -18,8 +18,9 @@ from duetlink.duet.asking.recording.recipe import recipe_of
 from duetlink.errors import OperationRefused
 
 _NUMPY = (
-    "give it to NumPy's functions as it is, make an array of it with duet.remote(numpy).asarray(x), and take "
-    "generators from duet.remote(numpy).random, such as .default_rng(0)"
+    "give it to NumPy's functions as it is; call those that make an array of whatever they are given at the "
+    "owner, as duet.remote(numpy).asarray(x) or duet.remote(numpy).ascontiguousarray(x); and take generators "
+    "from duet.remote(numpy).random, such as .default_rng(0)"
 )
 _EXPRESSIONS = frozenset({"ChainedThen", "ChainedWhen", "Expr", "Then", "When"})
 _REVIEWED = "have a function that calls it reviewed, @duet.remote"
