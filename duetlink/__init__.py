@@ -82,8 +82,8 @@ def _load(module: str) -> ModuleType:
     it would look through them again and again.
     """
     enabled = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         return importlib.import_module(module)
     finally:
         if enabled:

@@ -158,6 +158,35 @@ def test_a_stand_in_used_while_it_stands_in_is_the_real_class() -> None:
     )
 
 
+def test_a_subclass_of_a_stand_in_is_one_of_the_real_class() -> None:
+    fresh(
+        CONNECT
+        + "import aioice.ice\n"
+        + "class Protocol(aioice.ice.mdns.MDnsProtocol):\n"
+        + "    def answer(self): return super().__repr__()\n"
+        + "assert Protocol.__mro__[1] is aioice.mdns.MDnsProtocol\n"
+        + "assert 'Protocol' in Protocol().answer()\n"
+    )
+
+
+def test_another_thread_imports_the_real_modules_while_others_stand_in() -> None:
+    fresh(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from duetlink.net.stand_ins import AV, standing_in\n"
+        "def look():\n"
+        "    from av import VideoFrame\n"
+        "    import av.video.frame\n"
+        "    return VideoFrame is av.video.frame.VideoFrame\n"
+        "with standing_in(AV), ThreadPoolExecutor(1) as pool:\n"
+        "    import aiortc.mediastreams\n"
+        "    assert pool.submit(look).result(60)\n"
+    )
+
+
+def test_a_module_for_which_another_stood_in_is_an_attribute_of_its_package() -> None:
+    fresh(CONNECT + "import aioice; assert aioice.mdns.MDNS_PORT == 5353")
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_garbage_collector_is_as_it_was_after_a_name_was_loaded(enabled: bool) -> None:
     before = gc.isenabled()

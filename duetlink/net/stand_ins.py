@@ -13,6 +13,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+import threading
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -29,6 +31,13 @@ MDNS = {"aioice.mdns": ("MDnsProtocol",)}
 
 class _LateClass(type):
     """The type of a class that stands in for the class of its name and module."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        if not bases:
+            return super().__new__(mcs, name, bases, namespace)
+        # a subclass is an ordinary class of the real one
+        real = tuple(base._real() if isinstance(base, _LateClass) else base for base in bases)
+        return types.new_class(name, real, exec_body=lambda own: own.update(namespace))
 
     def _real(cls) -> Any:
         _withdraw()
@@ -48,15 +57,19 @@ class _LateClass(type):
 
 
 class _StandIn(ModuleType):
-    """Has late classes. Any other attribute is the real module's, also while aiortc or aioice is imported."""
+    """Has late classes for the thread that made it. All else is the real module's, as is all for others."""
 
     def __init__(self, name: str, classes: Sequence[str]) -> None:
         super().__init__(name)
-        for each in classes:
-            setattr(self, each, _LateClass(each, (), {"__module__": name}))
+        self._thread = threading.get_ident()
+        self._classes = {each: _LateClass(each, (), {"__module__": name}) for each in classes}
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # the import system asks for such names
+        is_importing = threading.get_ident() == self._thread
+        if is_importing and name in self._classes:
+            return self._classes[name]
+        # the import system asks for such names; with a path, `from av import …` would import what it names
+        if name.startswith("__") and (is_importing or name != "__path__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         _withdraw()
         return getattr(importlib.import_module(self.__name__), name)
@@ -71,7 +84,9 @@ class _MdnsStandIn(_StandIn):
 def _withdraw() -> None:
     for name in (*AV, *MDNS):
         if isinstance(sys.modules.get(name), _StandIn):
-            del sys.modules[name]
+            found = sys.modules.pop(name, None)
+            if found is not None and not isinstance(found, _StandIn):  # another thread has imported it
+                sys.modules[name] = found
 
 
 @contextlib.contextmanager
@@ -83,10 +98,14 @@ def standing_in(modules: Mapping[str, Sequence[str]]) -> Iterator[None]:
     if sys.modules.keys() & modules.keys():
         yield
         return
-    for name, classes in modules.items():
-        kind = _MdnsStandIn if modules is MDNS else _StandIn
-        sys.modules[name] = kind(name, classes)
+    kind = _MdnsStandIn if modules is MDNS else _StandIn
+    made = {name: kind(name, classes) for name, classes in modules.items()}
+    sys.modules.update(made)
     try:
         yield
     finally:
         _withdraw()
+        for name, module in made.items():
+            package, _, own = name.rpartition(".")
+            if package and package not in made and package in sys.modules:
+                vars(sys.modules[package]).setdefault(own, module)  # as an import does

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,28 @@ def test_threads_that_connect_at_once_find_the_certificates(system: int) -> None
     for thread in threads:
         thread.join(10)
     assert found == [system] * 4
+
+
+def test_a_context_that_is_used_within_the_block_reads_the_certificates(system: int) -> None:
+    with late_certificates():
+        context = ssl.create_default_context()
+        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="example.org")
+    assert count(context) == system
+
+
+def test_another_thread_makes_plain_contexts_meanwhile(system: int) -> None:
+    with late_certificates(), ThreadPoolExecutor(1) as pool:
+        assert count(pool.submit(ssl.create_default_context).result(10)) == system
+
+
+def test_somebody_elses_way_to_find_certificates_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[ssl.SSLContext] = []
+    changed = lambda context: read.append(context)  # noqa: E731
+    monkeypatch.setattr(ssl.SSLContext, "set_default_verify_paths", changed)
+    with late_certificates():
+        context = ssl.create_default_context()
+    assert read == [context]
+    assert vars(ssl.SSLContext)["set_default_verify_paths"] is changed
 
 
 def test_contexts_made_later_are_plain(system: int) -> None:
