@@ -316,6 +316,17 @@ def test_one_length_of_a_tensor_is_told_where_it_is_known(pointers: dict[str, An
             rows.size(axis)
 
 
+def test_all_lengths_of_a_tensor_are_private_where_an_axis_was_added_by_the_data(
+    pointers: dict[str, Any],
+) -> None:
+    known, unknown = pointers["t"].clone(), pointers["t"].clone()
+    known.unsqueeze_(1)
+    assert tuple(known.shape) == (20, 1, 3)
+    unknown.unsqueeze_((pointers["t"][0, 0] > 0).long())
+    with pytest.raises(errors.PrivateValue, match=r"the shape of .* depends on the data"):
+        unknown.shape  # noqa: B018
+
+
 def test_a_list_whose_length_is_private_is_one_pointer(
     bench: Bench, pointers: dict[str, Any], reals: dict[str, Any]
 ) -> None:

@@ -228,7 +228,8 @@ def after_writing(call: MockCall) -> int:
     if name in (".squeeze_", "torch.squeeze_"):
         return arrays.squeezed(call)
     if name in TURNING:
-        return EVERY if hidden else PUBLIC
+        # an axis that depends on the data decides which length is where
+        return EVERY if hidden or has_pointers((*call.arguments[1:], call.keywords)) else PUBLIC
     return hidden
 
 
