@@ -17,7 +17,8 @@ pytestmark = pytest.mark.slow
 
 Peers = Callable[[], tuple[Peer, Peer]]
 
-_HERE = ("00000000", "0100007F", "0" * 32)  # any address, and the loopback's, as /proc writes them
+# any address, and the loopback's, as /proc writes them: of IPv4, of IPv6, and of IPv4 in IPv6
+_HERE = ("00000000", "0100007F", "0" * 32, f"{'0' * 16}FFFF00000100007F")
 
 # in the owner: a file is opened all the time, as its user's cells and its audit log do
 OPENING = """
