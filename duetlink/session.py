@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import datetime
 import functools
-import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from duetlink.base.events import IceServersChosen
 from duetlink.duet.announcement import show_answer, show_code, show_disconnected, show_joined, show_others
 from duetlink.duet.cell import Run, current_run
+from duetlink.duet.completion import offer_completions
 from duetlink.duet.duet import Duet, duets
 from duetlink.duet.examination import Examination
 from duetlink.duet.life import Life, cancelled
@@ -117,7 +117,7 @@ def launch(
         # the old duet must release its kept state before the new one opens it
         show_disconnected(duets.replace(run), "launch")
     duet = _launch(name, settings, resume, run)
-    _offer_completions()
+    offer_completions()
     show_code(duet)
     show_others(len(duets.others(duet)))
     return duet
@@ -151,7 +151,7 @@ def join(
     by_hand = isinstance(code, str) and code.startswith(PASTE_PREFIX)
     parsed = None if by_hand else SessionCode.parse(code)
     use = shared_endpoint.use()
-    thread, life = use.thread, Life(settings, use)
+    thread, life = use.thread, Life(settings)
     duet = Duet(SCIENTIST, life, use, _examine)
     run = current_run()
     duets.add(duet, run)
@@ -167,7 +167,7 @@ def join(
     except BaseException:
         duet.close()
         raise
-    _offer_completions()
+    offer_completions()
     if not keep:
         # only now: a code that is used up must not cost the existing link
         show_disconnected(duets.replace(run), "join")
@@ -178,7 +178,7 @@ def join(
 def _launch(name: str | None, settings: Settings, resume: str | bool | None, run: Run | None) -> Duet:
     resumed = _resumed(settings, resume)
     use = shared_endpoint.use()
-    thread, life = use.thread, Life(settings, use, resumed)
+    thread, life = use.thread, Life(settings, resumed)
     duet = Duet(OWNER, life, use, _examine)
     duets.add(duet, run)
     kept_as = resume if isinstance(resume, str) else ""
@@ -194,13 +194,6 @@ def _launch(name: str | None, settings: Settings, resume: str | bool | None, run
         duet.close()
         raise
     return duet
-
-
-def _offer_completions() -> None:
-    if "IPython" in sys.modules:
-        from duetlink.duet.completion import offer_completions  # imported here, for notebooks alone
-
-        offer_completions()
 
 
 async def _examine(
@@ -443,7 +436,6 @@ class _Opening:
         await attach(link, paired.key.verifier())
         # the peer answers after it has attached too; then all that it shares is listed here
         await link.ping()
-        life.expect_parts()  # only now: a thread that imports slows down the loop
 
     async def _attach(self, link: Link, verifier: str) -> None:
         self._life.verifier = verifier

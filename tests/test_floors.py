@@ -56,12 +56,11 @@ FLOORS = {
     ),
     "compute": (("prep",), ("operations",), ("mocks", "privacy"), ("worker",)),
     "duet": (
-        ("cell", "display", "examination", "future_wait"),
+        ("cell", "display", "examination"),
         ("audit", "code", "compression", "open_duets", "statistics"),
         ("objects",),
         ("asking", "answering"),
         ("state", "store", "ports"),
-        ("parts",),
         ("life",),
         ("transfers",),
         ("duet",),

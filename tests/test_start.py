@@ -5,20 +5,10 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-import threading
 
 import pytest
 
 import duetlink
-from duetlink.duet import life
-from duetlink.testing.faults import has_parts
-
-# the import that begins when a side is connected waits until the program ends
-HELD = """
-import threading
-from duetlink.duet import life
-life.import_parts = lambda: threading.Event().wait(20)
-"""
 
 CONNECT = """
 import sys, duetlink
@@ -81,44 +71,6 @@ def test_connected_sides_have_loaded_no_media_no_mdns_and_no_extras() -> None:
         CONNECT, "av", "av.frame", "aioice.mdns", "dns", "torch", "pandas", "polars", "IPython", "aiortc"
     )
     assert loaded(found) == ["aiortc"]
-
-
-def test_connected_sides_have_loaded_no_part_that_asks_or_answers() -> None:
-    late = (
-        "duetlink.duet.parts",
-        "duetlink.duet.answering.inbox",
-        "duetlink.duet.answering.machine",
-        "duetlink.duet.asking.requests.asking",
-        "duetlink.duet.asking.pointers.remote",
-        "duetlink.duet.completion",
-        "duetlink.compute.operations.canonical",
-        "duetlink.compute.privacy.statistic",
-        "duetlink.compute.worker.kernel.rooms",
-        "duetlink.data.prep.spec",
-    )
-    assert loaded(fresh(HELD + CONNECT, *late)) == []
-
-
-@pytest.mark.parametrize("shown", ["store", "requests", "asked", "policies", "transfers", "ports", "audit"])
-def test_a_closed_duet_that_has_asked_nothing_still_shows_its_tables(shown: str) -> None:
-    owner = duetlink.launch()
-    owner.close()
-    assert getattr(owner, shown) is not None
-
-
-def test_a_gift_reaches_a_side_that_has_not_made_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    connected = threading.Event()
-    monkeypatch.setattr(life, "import_parts", lambda: connected.wait(60))
-    try:
-        with duetlink.launch() as owner, duetlink.join(str(owner.code)) as scientist:
-            owner.wait_connected(60)
-            assert not has_parts(scientist)
-            owner.send(b"numbers", "numbers")
-            assert has_parts(scientist)
-            assert scientist.store["numbers"].get() == b"numbers"
-            connected.set()
-    finally:
-        connected.set()
 
 
 def test_media_of_aiortc_work_in_the_process_of_a_duet() -> None:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import datetime
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from duetlink.attributes import KnownAttributes, nearest
 from duetlink.base.drawing.waiting import WaitingLine
@@ -16,10 +16,32 @@ from duetlink.base.quantities import count_text, rate_text, size_text
 from duetlink.base.runtime import descriptors
 from duetlink.base.runtime.at_exit import KERNEL_ENDED, ExitPlan, open_here
 from duetlink.base.runtime.loop import LoopThread
+from duetlink.data.codecs.gradients.compressor import GradientCompressor
+from duetlink.data.tuning import Compression
+from duetlink.data.values.lossy import Lossy, undone_where_it_fails
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.policies.policies import Policies
+from duetlink.duet.answering.programs import budget_words
+from duetlink.duet.answering.requests import Request, RequestTable
+from duetlink.duet.asking.functions.place import fetch, place
+from duetlink.duet.asking.pointers.pointer import Pointer
+from duetlink.duet.asking.requests.asking import What
+from duetlink.duet.asking.requests.own_requests import OwnRequest, OwnRequestTable
+from duetlink.duet.asking.requests.pending_request import wait_future
+from duetlink.duet.audit import Audit
+from duetlink.duet.compression import SharedCompression, TuningView
 from duetlink.duet.display import Displayed, Table, visible
-from duetlink.duet.future_wait import wait_future
-from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life, import_parts
+from duetlink.duet.examination import Examination, Examine
+from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
+from duetlink.duet.objects.budget import Budget
+from duetlink.duet.objects.catalogue import Offer
+from duetlink.duet.objects.offering import Offering
+from duetlink.duet.objects.progress import Progress
 from duetlink.duet.open_duets import OpenDuets
+from duetlink.duet.ports import OpenPort, PortTable, SharedPort
+from duetlink.duet.statistics import DuetStatus, ShownStatistics, milliseconds
+from duetlink.duet.store import Asset, Store
+from duetlink.duet.transfers import SharedTransfer, TransferTable
 from duetlink.errors import (
     AssetNotFound,
     LinkClosed,
@@ -28,30 +50,12 @@ from duetlink.errors import (
     PanelUnavailable,
     RequestTimeout,
 )
+from duetlink.net.link.history import Second
 from duetlink.net.link.link import Link
 from duetlink.net.link.shared_endpoint import EndpointUse
+from duetlink.net.ports.handle import checked_name, checked_port
 from duetlink.net.signaling.pasted import code_in
 from duetlink.panel import Panel, make_panel
-
-if TYPE_CHECKING:  # imported where they are used: connecting needs none of them
-    from duetlink.data.codecs.gradients.compressor import GradientCompressor
-    from duetlink.data.values.lossy import Lossy
-    from duetlink.duet.answering.incoming import Incoming
-    from duetlink.duet.answering.policies.policies import Policies
-    from duetlink.duet.answering.requests import Request, RequestTable
-    from duetlink.duet.asking.pointers.pointer import Pointer
-    from duetlink.duet.asking.requests.own_requests import OwnRequestTable
-    from duetlink.duet.audit import Audit
-    from duetlink.duet.compression import SharedCompression, TuningView
-    from duetlink.duet.examination import Examination, Examine
-    from duetlink.duet.objects.budget import Budget
-    from duetlink.duet.objects.catalogue import Offer
-    from duetlink.duet.parts import Parts
-    from duetlink.duet.ports import OpenPort, PortTable, SharedPort
-    from duetlink.duet.statistics import DuetStatus, ShownStatistics
-    from duetlink.duet.store import Asset, Store
-    from duetlink.duet.transfers import TransferTable
-    from duetlink.net.link.history import Second
 
 T = TypeVar("T")
 
@@ -69,6 +73,8 @@ class Duet(KnownAttributes, Displayed):
         self._thread = use.thread
         self._examine = examine
         self._panel: Panel | None = None
+        self._offering = Offering(use.endpoint.reading)
+        life.remote_session.use(use.thread)
         self._exit_plan = ExitPlan(
             use.thread, lambda limit_s: life.close(KERNEL_ENDED), lambda: life.cut(KERNEL_ENDED)
         )
@@ -192,16 +198,12 @@ class Duet(KnownAttributes, Displayed):
         """Return a frozen snapshot of the link: state, path, round trip, bytes and rate each way, transfers.
         It shows itself as a table.
         """
-        from duetlink.duet.statistics import ShownStatistics
-
         return ShownStatistics.of(self._life.statistics())
 
     def status(self) -> DuetStatus:
         """Return a frozen snapshot of what this side holds, and why: contents, mocks, shared memory, with
         their sizes; and the number of open descriptors. It shows itself as a table.
         """
-        from duetlink.duet.statistics import DuetStatus
-
         return DuetStatus(self.state, descriptors.used(), descriptors.limit(), self._life.held())
 
     def history(self, since_s: float = 0) -> tuple[Second, ...]:
@@ -222,15 +224,11 @@ class Duet(KnownAttributes, Displayed):
     @property
     def compression(self) -> SharedCompression:
         """The compression of objects on their way, the same on both sides; can be read and changed."""
-        from duetlink.duet.compression import SharedCompression
-
         return SharedCompression(self._link, self._thread)
 
     @property
     def tuning(self) -> TuningView:
         """The decisions of both tuners, and their reasons: `duet.tuning.decisions`."""
-        from duetlink.duet.compression import TuningView
-
         return TuningView(self._link)
 
     def doctor(self, timeout_s: float = 10.0) -> Examination:
@@ -251,22 +249,6 @@ class Duet(KnownAttributes, Displayed):
         if life.state == CLOSED:
             raise life.closed_error()
         raise LinkClosed(f"no peer is connected yet (state: {self.state}); see wait_connected()")
-
-    @property
-    def _parts(self) -> Parts:
-        """The parts that ask and answer; the first caller makes them."""
-        life = self._life
-        if life.parts is not None:
-            return life.parts
-        import_parts()  # on this thread, so that the loop goes on
-        try:
-            return self._thread.call(life.make_parts)
-        except LocalProtocolError:  # this is the loop's thread
-            return life.make_parts()
-        except LinkClosed:
-            if life.state != CLOSED:
-                raise
-            return life.make_parts()  # the loop uses them no more
 
     # -- objects ---------------------------------------------------------------------------------------------
 
@@ -316,15 +298,10 @@ class Duet(KnownAttributes, Displayed):
         if self._life.state == CLOSED:
             raise self._life.closed_error()
         with self._marked(lossy, name) as mark:
-            offer = self._parts.offering.ready(
-                obj, name, description, tags, mark, mock, budget, in_place=True
-            )
+            offer = self._offering.ready(obj, name, description, tags, mark, mock, budget, in_place=True)
             return self._thread.run(self._share(offer))
 
     async def _share(self, offer: Offer) -> Asset:
-        from duetlink.duet.answering.programs import budget_words
-        from duetlink.duet.store import Asset
-
         descriptors.check_room(f"{offer.name!r} is not shared")
         catalogue, ledger, words = self._life.catalogue, self._life.ledger, ""
         if offer.budgeted is not None:
@@ -340,21 +317,15 @@ class Duet(KnownAttributes, Displayed):
         """Translate the argument `lossy`, as far as both sides allow it. If the block raises, the
         compressor's memory is restored.
         """
-        from duetlink.data.tuning import Compression
-        from duetlink.data.values.lossy import undone_where_it_fails
-
         link = self._life.link
-        mark = self._parts.offering.mark(lossy, name, link.agreement.compression if link else Compression())
+        mark = self._offering.mark(lossy, name, link.agreement.compression if link else Compression())
         with undone_where_it_fails(mark):
             yield mark
 
     @property
     def store(self) -> Store:
         """The objects that either side shares or has given, by name."""
-        from duetlink.duet.store import Store
-
-        parts = self._parts
-        return Store(self._life.catalogue, parts.asking, self._thread, parts.remote_session)
+        return Store(self._life.catalogue, self._life.asking, self._thread, self._life.remote_session)
 
     def wait_object(self, name: str, timeout_s: float | None = None, *, revision: int = 0) -> Pointer:
         """Wait for an object that the peer shares or gives under `name`, at least in this `revision`. Return
@@ -396,15 +367,12 @@ class Duet(KnownAttributes, Displayed):
             AuditUnavailable: the audit log cannot be written; nothing has left.
             LinkClosed, TransferFailed: it did not arrive.
         """
-        from duetlink.duet.objects.progress import Progress
-
         self._link()  # raises before the work of encoding
         with self._marked(lossy, name) as mark:
-            offer = self._parts.offering.ready(obj, name, description, tags, mark)
-            giving = self._parts.giving
-            gift = giving.prepare(offer)
+            offer = self._offering.ready(obj, name, description, tags, mark)
+            gift = self._life.giving.prepare(offer)
             with Progress(name, self.peer or "") as progress:
-                self._thread.run(giving.give(gift), on_wait=lambda: progress.show(gift.transfer))
+                self._thread.run(self._life.giving.give(gift), on_wait=lambda: progress.show(gift.transfer))
 
     # -- remote work -----------------------------------------------------------------------------------------
 
@@ -427,28 +395,21 @@ class Duet(KnownAttributes, Displayed):
             SettingError: the function needs what cannot be sent; the message names it.
             LinkClosed: there is no peer.
         """
-        from duetlink.duet.asking.functions.place import place
-
-        return place(obj, self._parts.remote_session)
+        return place(obj, self._life.remote_session)
 
     def fetch(self, obj: Any, *, reason: str = "", timeout_s: float | None = None) -> Any:
         """Request the values of pointers in one request: of a pointer; of a dict, list or tuple of pointers;
         of a `torch.nn.Module` that was placed with `remote`, a copy with its parameters there. Raises as
         `Pointer.get`.
         """
-        from duetlink.duet.asking.functions.place import fetch
-
-        return fetch(obj, self._parts.remote_session, reason, timeout_s)
+        return fetch(obj, self._life.remote_session, reason, timeout_s)
 
     def check(self, result: Any, *, reason: str = "", timeout_s: float | None = None) -> bool:
         """Ask whether the owner can compute what a pointer points to. The answer is one bit, requested and
         approved like a value. It is also False if a limit of the owner's prevents it. Raises as
         `Pointer.get`.
         """
-        from duetlink.duet.asking.functions.place import place
-        from duetlink.duet.asking.requests.asking import What
-
-        pending = place(result, self._parts.remote_session)._program.ask(
+        pending = place(result, self._life.remote_session)._program.ask(
             result, reason, None, What(check=True)
         )
         return bool(pending.result_or_withdraw(timeout_s))
@@ -458,8 +419,6 @@ class Duet(KnownAttributes, Displayed):
     @property
     def transfers(self) -> TransferTable:
         """The transfers of both directions by number: the latest 200, and all that run."""
-        from duetlink.duet.transfers import SharedTransfer, TransferTable
-
         link = self._life.link
         records = link.traffic.transfers if link is not None else []
         return TransferTable([SharedTransfer(record, self._life, self._thread) for record in records])
@@ -494,9 +453,6 @@ class Duet(KnownAttributes, Displayed):
             SettingError: no such port or name, or a port of this name is shared already.
             AuditUnavailable: the audit log cannot be written; it is not shared.
         """
-        from duetlink.duet.ports import SharedPort
-        from duetlink.net.ports.handle import checked_name, checked_port
-
         if self._life.state == CLOSED:
             raise self._life.closed_error()
         offered = self._life.ports.share(checked_name(name), host, checked_port(port))
@@ -510,9 +466,6 @@ class Duet(KnownAttributes, Displayed):
             PortUnavailable: the peer shares no port of this name, or `port` is not free.
             SettingError: no such port or name. LinkClosed, CallTimeout: the peer does not answer.
         """
-        from duetlink.duet.ports import OpenPort
-        from duetlink.net.ports.handle import checked_name, checked_port
-
         self._link()
         opened = self._life.ports.open(checked_name(name), checked_port(port, least=0))
         return OpenPort(self._thread.run(opened), self._life.ports, self._thread)
@@ -520,8 +473,6 @@ class Duet(KnownAttributes, Displayed):
     @property
     def ports(self) -> PortTable:
         """The ports that this side shares, then those that it has opened."""
-        from duetlink.duet.ports import OpenPort, PortTable, SharedPort
-
         ports, thread = self._life.ports, self._thread
         shared = [SharedPort(offer, ports, thread) for offer in ports.registry.all()]
         opened = [OpenPort(listener, ports, thread) for listener in list(ports.listeners)]
@@ -532,32 +483,24 @@ class Duet(KnownAttributes, Displayed):
     @property
     def requests(self) -> RequestTable:
         """The peer's requests by number: pending ones and the history."""
-        from duetlink.duet.answering.requests import RequestTable
-
-        return RequestTable([self._request(incoming) for incoming in list(self._parts.inbox.requests)])
+        return RequestTable([self._request(incoming) for incoming in list(self._life.inbox.requests)])
 
     @property
     def asked(self) -> OwnRequestTable:
         """The requests of this side to the peer, and their outcomes: the latest 200."""
-        from duetlink.duet.asking.requests.own_requests import OwnRequest, OwnRequestTable
-
-        records = list(self._parts.asking.records)
+        records = list(self._life.asking.records)
         return OwnRequestTable([OwnRequest(record, self._thread) for record in records])
 
     @property
     def policies(self) -> Policies:
         """The rules that answer the peer's requests, in order; none at first."""
-        from duetlink.duet.answering.policies.policies import Policies
-
-        return Policies(self._parts.inbox, self._thread)
+        return Policies(self._life.inbox, self._thread)
 
     @property
     def audit(self) -> Audit:
         """The audit log of this duet on this side's disk: what was shared, asked, answered and has left. For
         other duets, see `audit.filter`.
         """
-        from duetlink.duet.audit import Audit
-
         recorder = self._life.recorder
         recorder.settle()
         path = recorder.log.path if recorder.log is not None else None
@@ -570,7 +513,8 @@ class Duet(KnownAttributes, Displayed):
             RequestTimeout: none within `timeout_s`.
             LinkClosed: the link has closed.
         """
-        arrives = self._parts.inbox.wait_pending()
+
+        arrives = self._life.inbox.wait_pending()
         try:
             return self._request(
                 self._wait_for(arrives, timeout_s, f"waiting for a request of {self._peer_words}")
@@ -604,9 +548,7 @@ class Duet(KnownAttributes, Displayed):
             return self._thread.run(wait(), on_wait=line.show)
 
     def _request(self, incoming: Incoming) -> Request:
-        from duetlink.duet.answering.requests import Request
-
-        return Request(incoming, self._parts.inbox, self._thread)
+        return Request(incoming, self._life.inbox, self._thread)
 
     # -- closing ---------------------------------------------------------------------------------------------
 
@@ -629,8 +571,6 @@ class Duet(KnownAttributes, Displayed):
 
     def table(self) -> Table:
         """Return a table with the duet's state, peer, path, traffic and requests."""
-        from duetlink.duet.statistics import milliseconds
-
         statistics = self.statistics()
         rows = [("state", self.state)]
         if self._life.state in (CONNECTED, RECONNECTING):

@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
-import importlib
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -19,27 +18,27 @@ from duetlink.base.audit.log import AuditLog
 from duetlink.base.events import DuetStateChanged, Sink, Word
 from duetlink.base.runtime.holdings import HeldStatus
 from duetlink.base.wire.text import harmless
+from duetlink.compute.operations.steps.effects import check_lists
+from duetlink.compute.privacy.ledger import Ledger
+from duetlink.compute.worker.kernel import rooms
+from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.persistence import Persistence
+from duetlink.duet.answering.policies.book import PolicyBook
+from duetlink.duet.answering.programs import Programs
+from duetlink.duet.asking.pointers.remote_session import RemoteSession
+from duetlink.duet.asking.requests.asking import Asking
 from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.duet.objects.decoding import Decoding
+from duetlink.duet.objects.giving import Giving
 from duetlink.duet.objects.recorder import Recorder
 from duetlink.duet.ports import Ports
 from duetlink.errors import AuditUnavailable, DuetError, LinkClosed, LocalProtocolError, PeerLost
-from duetlink.extensions import OPERATIONS, extensions
 from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.link.reconnector import Outage
-from duetlink.net.link.shared_endpoint import EndpointUse
 from duetlink.net.link.traffic import Statistics
 from duetlink.settings import Settings
 
 if TYPE_CHECKING:
-    from duetlink.compute.privacy.ledger import Ledger
-    from duetlink.duet.answering.inbox import Inbox
-    from duetlink.duet.answering.programs import Programs
-    from duetlink.duet.asking.pointers.remote_session import RemoteSession
-    from duetlink.duet.asking.requests.asking import Asking
-    from duetlink.duet.objects.decoding import Decoding
-    from duetlink.duet.objects.giving import Giving
-    from duetlink.duet.parts import Parts
     from duetlink.duet.state.state import State
 
 WAITING, PAIRING, CONNECTED, RECONNECTING, CLOSED = (
@@ -62,9 +61,8 @@ Cleanup = Callable[[], Awaitable[None]]
 class Life:
     """The state of one duet. Other threads read its attributes; only the loop thread calls its methods."""
 
-    def __init__(self, settings: Settings, use: EndpointUse, resumed: State | None = None) -> None:
+    def __init__(self, settings: Settings, resumed: State | None = None) -> None:
         self.settings = settings
-        self._use = use
         self._resumed = resumed
         self.persistence = resumed if resumed is not None else Persistence()
         self.sink = Sink()
@@ -77,8 +75,23 @@ class Life:
         self.link: Link | None = None
         self.recorder = Recorder(AuditLog(settings.audit_file) if settings.audit_file else None)
         self.catalogue = Catalogue(settings, self.recorder, self.persistence, self.sink)
-        self.parts: Parts | None = None  # see `make_parts`
-        self._tries_first = False
+        kept = self.persistence.ledger if settings.budget_path is None else None
+        self.ledger = Ledger(kept or settings.budget_file)
+        self.decoding = Decoding(settings.worker_memory_bytes)
+        self.programs = Programs(self.catalogue, settings, self.recorder, self.ledger)
+        self.inbox = Inbox(
+            self.catalogue,
+            settings,
+            self.recorder,
+            PolicyBook(self.persistence, self.sink),
+            self.programs,
+            self.decoding,
+            self.persistence,
+            self.sink,
+        )
+        self.asking = Asking(settings, self.sink)
+        self.remote_session = RemoteSession(self.catalogue, self.asking, settings)
+        self.giving = Giving(self.catalogue, self.recorder, self.decoding)
         self.ports = Ports(self.recorder, self.sink)
         # to wait from any thread
         self.connected: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -104,81 +117,17 @@ class Life:
         """Write the first audit entry, and restore the saved state. Raises AuditUnavailable, and
         ExtensionFailed for an allow-list of another package.
         """
-        if extensions(OPERATIONS, frozenset()):
-            from duetlink.compute.operations.steps.effects import check_lists  # most kernels have no others
-
-            check_lists()
+        check_lists()
         resumed = f", resuming {self.persistence.name}" if self.persistence.name else ""
         await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
         self._recording = True
-        # the owner's side has data to protect, and shows mocks of the peer that it did not ask for
-        self._tries_first = role == "owner"
+        if role == "owner":
+            self.remote_session.try_first(self.decoding)
+        self.at_end(rooms.use())
+        self.at_end(self.programs.close)
+        self.at_end(self.inbox.close)  # also without a peer: resumed requests have timers
         if self._resumed is not None:
-            await self._resumed.restore(self.catalogue, self.make_parts().inbox)
-
-    def make_parts(self) -> Parts:
-        """Make the parts that ask and answer, if there are none yet; from then on they use the link.
-
-        Imports them if `import_parts` has not: on the loop that delays whatever else it does.
-        """
-        if self.parts is None:
-            from duetlink.duet.parts import Parts
-
-            self.parts = Parts(
-                self.settings,
-                self.catalogue,
-                self.recorder,
-                self.persistence,
-                self.sink,
-                self._use.thread,
-                self._use.endpoint.reading,
-                try_first=self._tries_first,
-            )
-            if self.state == CLOSED:
-                self.parts.detach(self.closed_error())
-            else:
-                self.parts.open()
-                self.at_end(self.parts.close)
-                if self.link is not None:
-                    self.parts.attach(self.link)
-        return self.parts
-
-    def expect_parts(self) -> None:
-        """Have a thread import the parts, and make them then. Call it when connected."""
-        if self.parts is None and self.state != CLOSED:
-            self.at_end(partial(cancelled, asyncio.ensure_future(self._load_parts())))
-
-    async def _load_parts(self) -> None:
-        await asyncio.to_thread(import_parts)
-        self.make_parts()
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.make_parts().ledger
-
-    @property
-    def decoding(self) -> Decoding:
-        return self.make_parts().decoding
-
-    @property
-    def programs(self) -> Programs:
-        return self.make_parts().programs
-
-    @property
-    def inbox(self) -> Inbox:
-        return self.make_parts().inbox
-
-    @property
-    def asking(self) -> Asking:
-        return self.make_parts().asking
-
-    @property
-    def remote_session(self) -> RemoteSession:
-        return self.make_parts().remote_session
-
-    @property
-    def giving(self) -> Giving:
-        return self.make_parts().giving
+            await self._resumed.restore(self.catalogue, self.inbox)
 
     async def _record_end(self) -> None:
         ended = Entry(kind=entry.CLOSED, reason=str(self.why_closed))
@@ -203,23 +152,22 @@ class Life:
         self.recorder.note(Entry(kind=entry.CONNECTED, verifier=self.verifier or "", reason=reason))
         link.exports.pause(self.paused)
         link.belong_to(LinkOwner(self.end, self._lost, self._restored))
-        self.catalogue.attach(link, self._peer_changed)
-        if self.parts is not None:
-            self.parts.attach(link)
+        self.catalogue.attach(link, self.remote_session.revisions.review)
+        for part in (self.inbox, self.asking, self.giving, self.remote_session):
+            part.attach(link)
         self.ports.attach(link)
-        link.start(self.make_parts)
+        link.start()
         self._preparing = asyncio.ensure_future(self.catalogue.keep_prepared())
         self.at_end(partial(cancelled, self._preparing))
         if any(mine.mock is not None for mine in self.catalogue.mine.values()):
             self.programs.expect()
+        self.at_end(self.remote_session.close)
         if is_first:
+            self.at_end(self.decoding.close)  # runs after the clean-ups of those that use it
+            self.at_end(self.inbox.close)
             self.at_end(self.ports.close)
             self.connected.set_result(None)
         self._enter(CONNECTED)
-
-    def _peer_changed(self, name: str) -> None:
-        if self.parts is not None:  # otherwise no pointer has a mock
-            self.parts.remote_session.revisions.review(name)
 
     # -- another peer in the place of a lost one -------------------------------------------------------------
 
@@ -310,7 +258,8 @@ class Life:
         await self.ports.forget_peer()
         await self.inbox.forget_peer()
         self.catalogue.forget_peer()
-        self.make_parts().succeed()
+        self.asking = self.asking.successor()
+        self.remote_session = self.remote_session.successor(self.asking)
 
     def pause(self, paused: bool) -> None:
         """Stop all objects from leaving, also in transfers that begin later; or let them leave again. Raises
@@ -358,8 +307,8 @@ class Life:
         if isinstance(error, PeerLost):
             error = PeerLost(f"{error}: {self._way_back()}")
         self.why_closed = error
-        if self.parts is not None:
-            self.parts.detach(self.closed_error())
+        self.asking.detach(self.closed_error())
+        self.remote_session.detach()
         self._enter(CLOSED)
         if not self.connected.done():
             self.connected.set_exception(error)
@@ -419,15 +368,11 @@ class Life:
         finally:
             if self._recording:
                 await self._record_end()
-            if self.parts is not None:
-                self.parts.release()
+            # a variable that holds this duet must not keep results in memory
+            for request in self.inbox.requests:
+                request.release()
             self.recorder.close()
             await self.persistence.close()
-
-
-def import_parts() -> None:
-    """Import what `Life.make_parts` needs, on the caller's thread."""
-    importlib.import_module("duetlink.duet.parts")
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:

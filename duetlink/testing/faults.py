@@ -67,16 +67,8 @@ def life_of(whole: Duet) -> Life: ...
 @overload
 def life_of(whole: Group) -> GroupLife: ...
 def life_of(whole: Duet | Group) -> Life | GroupLife:
-    """Return the object that holds the parts of a duet, which are made then, or of a group. Call what it
-    returns on the loop, by `run_inside`.
-    """
-    getattr(whole, "_parts", None)
+    """Return the object that holds the parts of a duet or group. Call it on the loop, by `run_inside`."""
     return whole._life
-
-
-def has_parts(duet: Duet) -> bool:
-    """True if the duet has made the parts that ask and answer."""
-    return duet._life.parts is not None
 
 
 def link_of(duet: Duet) -> Link:
@@ -198,7 +190,7 @@ async def summarised_result(encoded: Encoded, decoding: Decoding) -> Encoded:
 
 def gradients_of(duet: Duet) -> GradientCompressor:
     """Return the compressor of the gradients that a duet shares."""
-    return duet._parts.offering._gradients.by(link_of(duet).agreement.compression)
+    return duet._offering._gradients.by(link_of(duet).agreement.compression)
 
 
 def mapped_assets(handler: ProgramHandler) -> dict[tuple[str, int], memoryview]:
@@ -219,7 +211,7 @@ def is_run_by_policy(inbox: Inbox, request: Incoming) -> bool:
 
 def kept_rooms(duet: Duet) -> Reuse:
     """Return the rooms and frozen values that an owner's duet keeps to reuse them."""
-    return duet._parts.programs._reuse
+    return duet._life.programs._reuse
 
 
 async def close_rooms(kept: Reuse) -> None:
@@ -336,4 +328,4 @@ def incoming_of(request: Request) -> Incoming:
 
 
 def runner_of(owner: Duet) -> Runner:
-    return owner._parts.inbox._runner
+    return owner._life.inbox._runner

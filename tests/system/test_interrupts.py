@@ -24,6 +24,7 @@ PATIENT = (
 # interrupted below, while they wait for a peer that is stopped or has not come yet
 TRIED = """
     duetlink.duet.asking.requests.pending_request:PendingRequest._result
+    duetlink.duet.asking.requests.pending_request:_wait
     duetlink.duet.asking.pointers.remote_session:RemoteSession.mock
     duetlink.duet.duet:Duet._wait_for
     duetlink.duet.duet:Duet.close
@@ -31,7 +32,6 @@ TRIED = """
     duetlink.duet.duet:Duet.ping
     duetlink.duet.duet:Duet.send
     duetlink.duet.duet:Duet.wait_connected
-    duetlink.duet.future_wait:_wait
     duetlink.groups.api.blocking:BlockingOperations._run
     duetlink.groups.api.group:Group.close
     duetlink.groups.api.group:Group.open_port
@@ -59,7 +59,6 @@ OWN = {
     "duetlink.duet.asking.requests.pending_request:PendingRequest.__init__": TURN,
     "duetlink.duet.asking.pointers.remote_session:RemoteSession.glance": "two seconds at most",
     "duetlink.duet.compression:SharedCompression": TURN,
-    "duetlink.duet.duet:Duet._parts": TURN,
     "duetlink.duet.duet:Duet.accept": "the text is taken at once; then it waits as wait_connected",
     "duetlink.duet.duet:Duet.doctor": "ten seconds at most, on a loop of its own",
     "duetlink.duet.duet:Duet.invite": "as launch, for a code of the server",

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.policies.policy import Policy
+from duetlink.duet.answering.policies.usage import Usage
+from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.kept_asset import AssetPersistence
-
-if TYPE_CHECKING:
-    from duetlink.duet.answering.incoming import Incoming
-    from duetlink.duet.answering.policies.policy import Policy
-    from duetlink.duet.answering.policies.usage import Usage
-    from duetlink.duet.objects.asset import AssetInfo
 
 
 class Persistence(AssetPersistence):

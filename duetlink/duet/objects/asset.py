@@ -15,13 +15,13 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import MAX_NAME, harmless, harmless_lines
 from duetlink.data.values import Encoded, decode, encode
 from duetlink.data.values.empty import seal
+from duetlink.data.values.lossy import Lossy
 from duetlink.errors import RemoteProtocolError, SettingError
 from duetlink.net.flight.body import Outgoing
 
 if TYPE_CHECKING:
     from duetlink.base.runtime.mappable import SealedBody
     from duetlink.compute.operations.lineage import Lineage
-    from duetlink.data.values.lossy import Lossy
 
 REQUEST_ID_BYTES = 16  # length of the number of a question
 MAX_TEXT = 4000

@@ -10,21 +10,19 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from duetlink.base.audit.entry import SHARE, UNSHARE
+from duetlink.base.events import Sink
 from duetlink.base.runtime.holdings import Holdings, Retained
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.objects.asset import AssetInfo, Content
+from duetlink.duet.objects.budget import BudgetedAsset
+from duetlink.duet.objects.kept_asset import AssetPersistence, KeptAsset
 from duetlink.duet.objects.recorder import Recorder, described
 from duetlink.errors import AssetChanged, AssetNotFound, LimitExceeded, ValueRefused
-
-if TYPE_CHECKING:
-    from duetlink.base.events import Sink
-    from duetlink.duet.objects.budget import BudgetedAsset
-    from duetlink.duet.objects.kept_asset import AssetPersistence, KeptAsset
-    from duetlink.net.link.link import Link
-    from duetlink.settings import Settings
+from duetlink.net.link.link import Link
+from duetlink.settings import Settings
 
 OFFERED = "offered to the peer"
 GIVEN = "the peer has given it"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from duetlink.duet.objects.asset import AssetInfo, Content
+from duetlink.duet.objects.asset import AssetInfo, Content
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,13 +192,13 @@ class Link:
         """Send the link's callbacks to `owner` from here on, instead of an earlier owner."""
         self._owner = owner
 
-    def start(self, late: Callable[[], object] | None = None) -> None:
+    def start(self) -> None:
         """Receive messages, open the paths and watch the connection.
 
-        Call it when all handlers are registered, but for those that `late` registers: see `Rpc.start`.
+        Call it when all handlers are registered.
         """
         self.sink.emit(self._opened)
-        self.rpc.start(late)
+        self.rpc.start()
         self.path_selector.start()
         self._reconnector.start(self, self.reconnect)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
 from google.protobuf.message import Message
@@ -29,7 +29,6 @@ MAX_CALLS = 256
 _BEFORE_START = frozenset(kind.DESCRIPTOR.full_name for kind in (pb.Introduction, pb.Bye, pb.Cancel))
 
 M = TypeVar("M", bound=Message)
-T = TypeVar("T")
 Handler = Callable[[M], Awaitable[Message]]
 
 
@@ -46,7 +45,6 @@ class Rpc:
         self._handlers: dict[str, Handler[Message]] = {}
         self._notices: dict[str, Callable[[Message], None]] = {}
         self._closed: LinkClosed | None = None
-        self._late: Callable[[], object] | None = None
         self._paused = False
         # messages that arrive before `start`, if the peer is ready earlier
         self._early: list[tuple[pb.Envelope, Message]] | None = []
@@ -64,13 +62,8 @@ class Rpc:
         """Call `receiver` for notices of message type `kind`, in order."""
         self._notices[kind.DESCRIPTOR.full_name] = cast("Callable[[Message], None]", receiver)
 
-    def start(self, late: Callable[[], object] | None = None) -> None:
-        """Handle early messages, then new ones. Call it when all handlers are registered.
-
-        `late` is called once, before the first message that has no handler is refused, and may register
-        handlers that were not needed before.
-        """
-        self._late = late
+    def start(self) -> None:
+        """Handle early messages, then new ones. Call it when all handlers are registered."""
         early, self._early = self._early or [], None
         try:
             for envelope, body in early:
@@ -183,7 +176,7 @@ class Rpc:
             if task is not None:
                 task.cancel()
             return
-        receiver = self._found(self._notices, body)
+        receiver = self._notices.get(body.DESCRIPTOR.full_name)
         if receiver is None:
             raise RemoteProtocolError(
                 f"the peer sent {type(body).__name__}, which this side does not accept as a notice"
@@ -194,7 +187,7 @@ class Rpc:
         if isinstance(body, pb.Ping):  # answered without a task, since it measures the round trip
             self._channel.send_nowait(pack(pb.Done(), reply_to=envelope.id))
             return
-        handler = self._found(self._handlers, body)
+        handler = self._handlers.get(body.DESCRIPTOR.full_name)
         if handler is None:
             raise RemoteProtocolError(
                 f"the peer called {type(body).__name__}, which this side does not accept as a call"
@@ -207,13 +200,6 @@ class Rpc:
         task = asyncio.ensure_future(self._answer(envelope.id, handler, body, deadline_s))
         self._serving[envelope.id] = task
         task.add_done_callback(lambda _: self._serving.pop(envelope.id, None))
-
-    def _found(self, registered: Mapping[str, T], body: Message) -> T | None:
-        name = body.DESCRIPTOR.full_name
-        if name not in registered and self._late is not None:
-            late, self._late = self._late, None
-            late()
-        return registered.get(name)
 
     async def _answer(
         self, call_id: int, handler: Handler[Message], body: Message, deadline_s: float

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import time
 from collections.abc import Callable, Generator
 from typing import Any
 
+from duetlink import tracebacks
 from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.asking.requests.asking import Asking, Question
 from duetlink.duet.asking.requests.own_requests import APPROVED, COMPLETE, DENIED, PENDING, WAITING
 from duetlink.duet.display import Table, visible
-from duetlink.duet.future_wait import wait_future
 from duetlink.duet.objects.job_log import LogLines
 from duetlink.duet.objects.progress import Progress
 from duetlink.errors import RequestTimeout, RequestWithdrawn
@@ -123,6 +124,38 @@ class PendingRequest:
         words = {PENDING: "waits for the owner", COMPLETE: "here: .result()", DENIED: "denied"}
         row = (self._question.asset.name, self._question.reason, words.get(self.state, self.state))
         return Table("Request", ("object", "reason", "state"), [row])._repr_html_()
+
+
+def wait_future(
+    future: concurrent.futures.Future[Any],
+    timeout_s: float | None,
+    *,
+    on_wait: Callable[[], None],
+) -> bool:
+    """Wait for `future`, calling `on_wait` ten times a second; return False if `timeout_s` passed before."""
+    try:
+        return _wait(future, timeout_s, on_wait)
+    except KeyboardInterrupt as interrupt:
+        tracebacks.shorten(interrupt)
+        raise
+
+
+def _wait(
+    future: concurrent.futures.Future[Any],
+    timeout_s: float | None,
+    on_wait: Callable[[], None],
+) -> bool:
+    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while not future.done():
+        tick_s = 0.1
+        if deadline_s is not None:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return False
+            tick_s = min(tick_s, left_s)
+        concurrent.futures.wait((future,), tick_s)
+        on_wait()
+    return True
 
 
 def _how_far(transfer: Transfer | None) -> str:
