@@ -1,4 +1,4 @@
-"""What a fresh interpreter has loaded when it is connected, and that what it has not loaded works later."""
+"""A fresh interpreter is connected without the modules that it does not need, and they work later."""
 
 from __future__ import annotations
 

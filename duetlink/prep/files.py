@@ -175,7 +175,7 @@ def read_typed_csv(
         path,
         parse_options=_parsing(quotes=quotes),
         convert_options=_items(files, columns, types, missing),
-        # Arrow's own pools return memory to the system more often, which costs some percent of the work
+        # Arrow's own pools return memory to the system more often, which costs time in the kernel
         memory_pool=pa.system_memory_pool(),
     )
 

@@ -1,6 +1,6 @@
 """Adds up the bytes that threads move, and passes the sums to the loop thread a few times a second.
 
-To wake the loop thread for every block of a fast transfer took a tenth of either side's processor time.
+A wake-up of the loop thread for every block of a fast transfer costs both sides processor time.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ known, all bits are 1. Examples: a matrix with a private number of rows has 0b10
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 PUBLIC = 0
@@ -58,26 +57,21 @@ def is_pointer(argument: Any) -> bool:
     return hasattr(type(argument), "_is_remote")
 
 
-def pointers_in(argument: Any) -> Iterator[Any]:
-    """Yield the pointers in an argument: itself, or those in lists, tuples, slices and values of dicts."""
-    if is_pointer(argument):
-        yield argument
-    elif isinstance(argument, (list, tuple)):
-        for part in argument:
-            yield from pointers_in(part)
-    elif type(argument) is dict:
-        yield from pointers_in(tuple(argument.values()))
-    elif type(argument) is slice:
-        yield from pointers_in((argument.start, argument.stop, argument.step))
-
-
 def hidden_in(argument: Any) -> int:
     """Return the mask of an argument: the union of the masks of the pointers in it."""
-    found = PUBLIC
-    for pointer in pointers_in(argument):
-        if not isinstance(pointer._mock, (str, bytes)):
-            found |= pointer._hidden
-    return found
+    if is_pointer(argument):
+        hidden: int = argument._hidden
+        return PUBLIC if hidden and isinstance(argument._mock, (str, bytes)) else hidden
+    if isinstance(argument, (list, tuple)):
+        found = PUBLIC
+        for part in argument:
+            found |= hidden_in(part)
+        return found
+    if type(argument) is dict:
+        return hidden_in(tuple(argument.values()))
+    if type(argument) is slice:
+        return hidden_in((argument.start, argument.stop, argument.step))
+    return PUBLIC
 
 
 def has_pointers(argument: Any) -> bool:
