@@ -38,6 +38,8 @@ async def resolve(
 
 
 async def _resolve(host: str, timeout_s: float, lookup: Lookup) -> Resolved:
+    with contextlib.suppress(ValueError):
+        return [str(ipaddress.ip_address(host))]  # an address has no name to look up
     try:
         async with asyncio.timeout(timeout_s):
             found = await lookup(host)

@@ -52,6 +52,11 @@ def test_loopback_has_a_route() -> None:
     assert not has_route("255.255.255.255")  # a broadcast, which no socket may send without asking
 
 
+@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1"])
+async def test_an_address_is_not_looked_up(address: str) -> None:
+    assert await resolve([address], 0.0, never) == {address: [address]}
+
+
 async def test_a_name_is_looked_up_once_for_all_who_ask() -> None:
     asked = []
 
