@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import filelock
-
 from duetlink.base.audit.entry import MAX_LINE_BYTES, RECOVERED, Entry
 from duetlink.base.journal.head import Head
 from duetlink.base.journal.journal import Journal
+from duetlink.base.journal.lock import JournalHeld
 from duetlink.errors import AuditUnavailable
 
 _LOCK_TIMEOUT_S = 5.0
@@ -46,7 +45,7 @@ class AuditLog:
         """
         try:
             self._append(entries, sync=False, timeout_s=_AT_ONCE_S)
-        except filelock.Timeout:
+        except JournalHeld:
             return False
         return True
 
@@ -61,7 +60,7 @@ class AuditLog:
         """
         try:
             return self._append(entries, sync=sync)
-        except filelock.Timeout:
+        except JournalHeld:
             raise AuditUnavailable(
                 f"the audit log {self.path} is held by another process; nothing leaves until it is released"
             ) from None
@@ -77,7 +76,7 @@ class AuditLog:
         try:
             with self._journal.held(timeout_s):
                 return self._journal.append_mending(fields, self._when, synced=sync)
-        except filelock.Timeout:  # is an OSError
+        except JournalHeld:  # is an OSError
             raise
         except OSError as error:
             raise unavailable(self.path, error) from error

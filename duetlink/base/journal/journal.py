@@ -46,7 +46,7 @@ class Journal:
     def held(self, timeout_s: float | None = None) -> Iterator[None]:
         """Hold the lock, which the writing methods need; create the directory if it is missing.
 
-        `timeout_s` replaces the journal's own limit for this call. Raises filelock.Timeout, OSError.
+        `timeout_s` replaces the journal's own limit for this call. Raises JournalHeld, OSError.
         """
         if not self.path.parent.is_dir():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ class Journal:
         with contextlib.ExitStack() as stack:
             # without a lock file there is no writer, and none is made: this may be a copy in any directory
             if self._lock.path.exists():
-                with contextlib.suppress(OSError):  # also filelock.Timeout
+                with contextlib.suppress(OSError):  # also JournalHeld
                     stack.enter_context(self._lock.held())
             head = files.read_head(self.path)
             try:

@@ -17,8 +17,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import filelock
-
 from duetlink.base.journal import files
 
 if sys.platform != "win32":
@@ -28,6 +26,10 @@ if sys.platform != "win32":
 # of one: that is shorter than the shortest sleep.
 _SPIN_S = 0.0003
 _POLL_INTERVAL_S = 0.0001
+
+
+class JournalHeld(TimeoutError):
+    """Others hold the lock of a journal for longer than the caller waits."""
 
 
 class JournalLock:
@@ -42,12 +44,12 @@ class JournalLock:
         """Hold the lock within the block. `timeout_s` replaces the lock's own limit.
 
         Raises:
-            filelock.Timeout: others hold it for longer.
+            JournalHeld: others hold it for longer.
             OSError: the lock file cannot be opened or locked.
         """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         if sys.platform == "win32" or not self._has_flock:
-            with filelock.FileLock(self.path, timeout_s, mode=0o600, poll_interval=_POLL_INTERVAL_S):
+            with self._filelock(timeout_s):
                 yield
             return
         with files.opened(self.path, files.LOCK) as fd:
@@ -56,6 +58,20 @@ class JournalLock:
                 yield
             finally:  # closing the descriptor is not enough: a process forked meanwhile has it too
                 fcntl.flock(fd, fcntl.LOCK_UN)
+
+    @contextlib.contextmanager
+    def _filelock(self, timeout_s: float) -> Iterator[None]:
+        import filelock  # imported here, since few systems need it
+
+        lock = filelock.FileLock(self.path, timeout_s, mode=0o600, poll_interval=_POLL_INTERVAL_S)
+        try:
+            lock.acquire()
+        except filelock.Timeout:
+            raise JournalHeld(str(self.path)) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     if sys.platform != "win32":
 
@@ -77,7 +93,7 @@ class JournalLock:
                 except (BlockingIOError, PermissionError):  # some file systems report a held lock as EACCES
                     waited_s = time.monotonic() - began_s
                     if waited_s > timeout_s:
-                        raise filelock.Timeout(str(self.path)) from None
+                        raise JournalHeld(str(self.path)) from None
                 if waited_s < _SPIN_S:
                     os.sched_yield()
                 else:

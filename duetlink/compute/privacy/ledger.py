@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
-import filelock
-
 from duetlink.base.journal.head import Head
 from duetlink.base.journal.journal import Journal
+from duetlink.base.journal.lock import JournalHeld
 from duetlink.compute.privacy.account import (
     BUDGET,
     CHARGE,
@@ -188,7 +187,7 @@ class Ledger:
         try:
             with self._journal.held():
                 yield
-        except filelock.Timeout:
+        except JournalHeld:
             raise AuditUnavailable(
                 f"the privacy ledger {self.path} is held by another process that does not release its lock; "
                 "nothing private is released until it does"

@@ -11,7 +11,7 @@ from pathlib import Path
 import filelock
 import pytest
 
-from duetlink.base.journal.lock import JournalLock
+from duetlink.base.journal.lock import JournalHeld, JournalLock
 
 if sys.platform == "win32":
     pytest.skip("flock(2) is not on Windows", allow_module_level=True)
@@ -37,7 +37,7 @@ def is_free(path: Path) -> bool:
     try:
         with JournalLock(path, 5.0).held(0.0):
             return True
-    except filelock.Timeout:
+    except JournalHeld:
         return False
 
 
