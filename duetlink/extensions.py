@@ -46,11 +46,22 @@ class Extension:
         return f"{self.name!r} of {self.package} ({self.group})"
 
 
+def entry_points(group: str) -> importlib.metadata.EntryPoints:
+    """Return the installed entry points of a group."""
+    found: importlib.metadata.EntryPoints = _installed().select(group=group)
+    return found
+
+
+@functools.cache
+def _installed() -> Any:  # Python 3.11 and 3.12 have different classes for it
+    return importlib.metadata.entry_points()  # to read those of one group takes as long
+
+
 @functools.cache
 def extensions(group: str, reserved: frozenset[str]) -> Mapping[str, Extension]:
     """Return the extensions of a group by name. Raises ExtensionFailed for reserved or repeated names."""
     found: dict[str, Extension] = {}
-    for entry in importlib.metadata.entry_points(group=group):
+    for entry in entry_points(group):
         extension = Extension(group, entry.name, _package(entry), entry)
         if entry.name in reserved:
             raise extension.failed("this name is duetlink's own")
@@ -63,7 +74,7 @@ def extensions(group: str, reserved: frozenset[str]) -> Mapping[str, Extension]:
 @functools.cache
 def shared_extensions() -> tuple[str, ...]:
     """Return a sorted list, in words, of the extensions that a room and its kernel must have in common."""
-    entries = (entry for group in SHARED for entry in importlib.metadata.entry_points(group=group))
+    entries = (entry for group in SHARED for entry in entry_points(group))
     return tuple(sorted(f"{entry.name} of {_package(entry)} ({entry.group})" for entry in entries))
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
 import logging
 
 from duetlink.data.codecs.base import Codec
 from duetlink.errors import LocalProtocolError, UnknownCodec
+from duetlink.extensions import entry_points
 
 ENTRY_POINTS = "duetlink.codecs"
 FIRST_FREE_NUMBER = 0x8000
@@ -58,7 +58,7 @@ def _table() -> dict[str, Codec]:
             _logger.info("codec %s is not available: %s", name, error)
             continue
         _add(found, codec_class())
-    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+    for entry in entry_points(ENTRY_POINTS):
         try:
             _add(found, entry.load()())
         except Exception:

@@ -88,7 +88,7 @@ def test_a_third_party_codec_is_found_by_its_entry_point(
         SimpleNamespace(name="gone", value="gone:Gone", load=lambda: importlib.import_module("gone")),
         SimpleNamespace(name="no codec", value="builtins:dict", load=lambda: dict),
     ]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found)
+    monkeypatch.setattr(registry, "entry_points", lambda group: found)
     forget_codecs()
     assert named("inverted").number == 0x8001
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
