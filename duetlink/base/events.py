@@ -1,4 +1,7 @@
-"""Internal events for observers: one frozen dataclass for each kind of event.
+"""Internal events for observers: one frozen struct for each kind of event.
+
+They are structs of msgspec and not dataclasses, as a kernel that starts makes a class for each kind, and that
+takes much less time. So are the events and actions of requests.
 
 Observers only observe: `emit` returns nothing and raises nothing, so no behaviour depends on them. Events are
 harmless by the types of their fields: numbers, words of this program's own text, classes of errors without
@@ -12,14 +15,14 @@ have the levels INFO and DEBUG, so Python prints none of them unless logging is 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import logging
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 _LOGGER = logging.getLogger("duetlink")
 _SOURCES = itertools.count(1)
@@ -34,18 +37,18 @@ class Word(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """An IP address or host, shown only to observers that ask for addresses."""
 
-    text: str = dataclasses.field(repr=False)
+    text: str
 
     def __str__(self) -> str:
         return "<address>"
 
+    __repr__ = __str__
 
-@dataclass(frozen=True, slots=True)
-class Event:
+
+class Event(msgspec.Struct, frozen=True):
     """One occurrence."""
 
     level: ClassVar[int] = logging.INFO
@@ -57,8 +60,7 @@ class Event:
 
     def shown(self, *, addresses: bool = False) -> dict[str, Shown]:
         """Return the fields as values that JSON can hold."""
-        names = (field.name for field in dataclasses.fields(self))
-        return {name: _shown(getattr(self, name), addresses) for name in names}
+        return {name: _shown(getattr(self, name), addresses) for name in self.__struct_fields__}
 
     def __str__(self) -> str:
         return " ".join([self.name(), *(f"{name}={value}" for name, value in self.shown().items())])
@@ -67,14 +69,12 @@ class Event:
 # -- the connection --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DuetStateChanged(Event):
+class DuetStateChanged(Event, frozen=True):
     state: Word
     why: type[BaseException] | None = None  # if it has closed
 
 
-@dataclass(frozen=True, slots=True)
-class IceServersChosen(Event):
+class IceServersChosen(Event, frozen=True):
     """The result of checking STUN and TURN servers before a connection; the peer's servers are lent."""
 
     configured: int  # addresses
@@ -82,68 +82,58 @@ class IceServersChosen(Event):
     used: int
 
 
-@dataclass(frozen=True, slots=True)
-class LinkOpened(Event):
+class LinkOpened(Event, frozen=True):
     initiator: bool
     together: bool  # both sides are on one machine
     codecs: int  # number of codecs that both sides have
 
 
-@dataclass(frozen=True, slots=True)
-class LinkLost(Event):
+class LinkLost(Event, frozen=True):
     own_absence: bool  # this side slept or was blocked
 
 
-@dataclass(frozen=True, slots=True)
-class ReconnectFailed(Event):
+class ReconnectFailed(Event, frozen=True):
     """One of several attempts to reconnect failed."""
 
     error: type[BaseException]
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRestored(Event):
+class LinkRestored(Event, frozen=True):
     reconnects: int
     after_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class LinkEnded(Event):
+class LinkEnded(Event, frozen=True):
     why: type[BaseException]
 
 
-@dataclass(frozen=True, slots=True)
-class EpochBegan(Event):
+class EpochBegan(Event, frozen=True):
     """The members of a group have changed."""
 
     epoch: int
     members: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberLost(Event):
+class MemberLost(Event, frozen=True):
     """The link to the member at this seat has ended or timed out."""
 
     seat: int
     why: type[BaseException]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEnded(Event):
+class GroupEnded(Event, frozen=True):
     why: type[BaseException]
 
 
 # -- paths -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PathOpened(Event):
+class PathOpened(Event, frozen=True):
     path: Word
     took_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class PathFailed(Event):
+class PathFailed(Event, frozen=True):
     """A path could not be opened; it will be tried again after `retry_s`."""
 
     path: Word
@@ -152,16 +142,14 @@ class PathFailed(Event):
     retry_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class PathLost(Event):
+class PathLost(Event, frozen=True):
     """An open path has broken."""
 
     path: Word
     error: type[BaseException]
 
 
-@dataclass(frozen=True, slots=True)
-class PathMeasured(Event):
+class PathMeasured(Event, frozen=True):
     level: ClassVar[int] = logging.DEBUG
 
     path: Word
@@ -169,8 +157,7 @@ class PathMeasured(Event):
     alone: bool  # False if there was other traffic during the measurement
 
 
-@dataclass(frozen=True, slots=True)
-class AddressDialled(Event):
+class AddressDialled(Event, frozen=True):
     level: ClassVar[int] = logging.DEBUG
 
     path: Word
@@ -181,22 +168,19 @@ class AddressDialled(Event):
 # -- transfers -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TransferBegan(Event):
+class TransferBegan(Event, frozen=True):
     number: int
     direction: Word
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class TransferPaused(Event):
+class TransferPaused(Event, frozen=True):
     number: int
     here: bool
     there: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TransferFinished(Event):
+class TransferFinished(Event, frozen=True):
     number: int
     direction: Word
     state: Word
@@ -211,13 +195,11 @@ class TransferFinished(Event):
 # -- compression -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CompressionChanged(Event):
+class CompressionChanged(Event, frozen=True):
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class CodecChosen(Event):
+class CodecChosen(Event, frozen=True):
     """The tuner's decision `number`; it is emitted again with the measured rate."""
 
     number: int
@@ -230,14 +212,12 @@ class CodecChosen(Event):
 # -- requests and rooms ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyDecided(Event):
+class PolicyDecided(Event, frozen=True):
     action: Word
     policy: int | None  # its index in the list, from 0; None if none matches
 
 
-@dataclass(frozen=True, slots=True)
-class RequestStepped(Event):
+class RequestStepped(Event, frozen=True):
     """A request arrived, or `step` has happened to it and changed its phase to `phase`."""
 
     level: ClassVar[int] = logging.DEBUG
@@ -247,22 +227,19 @@ class RequestStepped(Event):
     phase: Word
 
 
-@dataclass(frozen=True, slots=True)
-class RoomStarted(Event):
+class RoomStarted(Event, frozen=True):
     desk: Word
     took_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class RoomRefused(Event):
+class RoomRefused(Event, frozen=True):
     """No room (child process for a peer's program) could be started."""
 
     desk: Word
     took_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class RoomEnded(Event):
+class RoomEnded(Event, frozen=True):
     desk: Word
     lived_s: float
     limit: bool  # it exceeded its time, memory or processor limit

@@ -8,7 +8,6 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,7 @@ from duetlink.errors import PathUnavailable
 from duetlink.testing.faults import set_constants
 
 
-@dataclass(frozen=True, slots=True)
-class Careless(Event):
+class Careless(Event, frozen=True):
     text: Any
 
 

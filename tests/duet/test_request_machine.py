@@ -406,7 +406,7 @@ PLANTED = {
 def copy_with(original: str, planted: str) -> types.ModuleType:
     source = inspect.getsource(machine)
     assert source.count(original) == 1
-    copy = types.ModuleType(machine.__name__)  # its enums are those of the copy, its dataclasses too
+    copy = types.ModuleType(machine.__name__)  # its enums are those of the copy, its structs too
     source = source.replace(original, planted)
     exec(compile(source, "planted", "exec"), copy.__dict__)
     return copy

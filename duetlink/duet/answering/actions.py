@@ -5,7 +5,8 @@ others do not.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+import msgspec
 
 
 class Charged(enum.Enum):
@@ -24,18 +25,15 @@ class Entries(enum.Enum):
     ASKED_AND_ANSWERED = "asked and answered"
 
 
-class Action:
-    __slots__ = ()
+class Action(msgspec.Struct, frozen=True):
+    """Something to do for a request."""
 
 
-class Awaited(Action):
+class Awaited(Action, frozen=True):
     """An action that takes time and can fail. Its result comes back as the event `Done` or `Failed`."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Settle(Action):
+class Settle(Action, frozen=True):
     """Set the state of the request; save it and refresh what is displayed."""
 
     state: str
@@ -43,57 +41,48 @@ class Settle(Action):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Count(Action):
+class Count(Action, frozen=True):
     """Count one more question for the request (`Request.times`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Charge(Action):
+class Charge(Action, frozen=True):
     what: Charged
 
 
-@dataclass(frozen=True, slots=True)
-class ChargeBack(Action):
+class ChargeBack(Action, frozen=True):
     what: Charged
 
 
-@dataclass(frozen=True, slots=True)
-class Grant(Action):
+class Grant(Action, frozen=True):
     """Keep this approval, so that it answers the peer when it asks again."""
 
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class RevokeGrant(Action):
+class RevokeGrant(Action, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class WithdrawOffer(Action):
+class WithdrawOffer(Action, frozen=True):
     """Withdraw an offer that the peer was never sent. Nothing of it has left or will leave."""
 
     asker: bytes
     error: BaseException | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EndTransfer(Action):
+class EndTransfer(Action, frozen=True):
     """Stop a transfer whose offer the peer has received and no longer wants."""
 
     asker: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Note(Action):
+class Note(Action, frozen=True):
     """Add a line to the audit log about something that has already happened, without waiting for the disk."""
 
     what: Entries
 
 
-@dataclass(frozen=True, slots=True)
-class Notify(Action):
+class Notify(Action, frozen=True):
     """Send an answer without waiting for a reply."""
 
     asker: bytes
@@ -101,8 +90,7 @@ class Notify(Action):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reply(Action):
+class Reply(Action, frozen=True):
     """Answer the question in the reply to its own call."""
 
     asker: bytes
@@ -110,52 +98,43 @@ class Reply(Action):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Announce(Action):
+class Announce(Action, frozen=True):
     """Show or log on this side what a policy has answered, if the policy says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallPerson(Action):
+class CallPerson(Action, frozen=True):
     """Tell the person that the request waits for an answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartTimer(Action):
+class StartTimer(Action, frozen=True):
     """Start the timer that expires the request, if the peer set a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartFunction(Action):
+class StartFunction(Action, frozen=True):
     """Run the job of the request. `by` is the policy that approved the run; empty: no policy did."""
 
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Decide(Action):
+class Decide(Action, frozen=True):
     """Let the policies decide again. Their answer comes back as the event `Answered`."""
 
 
-@dataclass(frozen=True, slots=True)
-class FreeContent(Action):
+class FreeContent(Action, frozen=True):
     """Release the content of the request, which has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Raise(Action):
+class Raise(Action, frozen=True):
     """Raise `error` in the call that caused this event."""
 
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class Save(Awaited):
+class Save(Awaited, frozen=True):
     """Wait until charges and grants are on the disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class SaveFailure(Awaited):
+class SaveFailure(Awaited, frozen=True):
     """Wait until the charges are on the disk, before the peer is told that its function failed. That the
     function failed is information about the data, so the run has to be paid for first.
     """
@@ -164,13 +143,11 @@ class SaveFailure(Awaited):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class MakeOffer(Awaited):
+class MakeOffer(Awaited, frozen=True):
     asker: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Release(Awaited):
+class Release(Awaited, frozen=True):
     """Write to the audit log that the offer goes out, and wait for the disk; the offer may leave only after
     that. `with_question`: record the question in the same step, because it was not recorded before.
     """
@@ -179,8 +156,7 @@ class Release(Awaited):
     with_question: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WriteAuditEntry(Awaited):
+class WriteAuditEntry(Awaited, frozen=True):
     """Write lines to the audit log; `Done` means that they are on the disk. `is_first`: this is the first
     question of its request.
     """
@@ -190,8 +166,7 @@ class WriteAuditEntry(Awaited):
     is_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SendAnswer(Awaited):
+class SendAnswer(Awaited, frozen=True):
     """Send an answer as a message, and wait until the peer has received it."""
 
     asker: bytes

@@ -5,7 +5,8 @@ answer.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+import msgspec
 
 from duetlink.duet.answering.actions import Awaited
 
@@ -19,34 +20,30 @@ class FailureKind(enum.Enum):
     OTHER = "anything else, such as a link that has closed"
 
 
-@dataclass(frozen=True, slots=True)
-class Yes:
+class Yes(msgspec.Struct, frozen=True):
     """An approval. `by` is who gave it; `is_charged`: it costs a part of that policy's quota."""
 
     by: str
     is_charged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class No:
+class No(msgspec.Struct, frozen=True):
     by: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(msgspec.Struct, frozen=True):
     """The answer that the run has failed; the peer reads `reason`."""
 
     by: str
     reason: str
 
 
-class Event:
-    __slots__ = ()
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened to a request."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestArrived(Event):
+class RequestArrived(Event, frozen=True):
     """A question for something that has no grant: a new request, or one from before a restart that is asked
     again.
 
@@ -61,36 +58,31 @@ class RequestArrived(Event):
     runs: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AskedAgain(Event):
+class AskedAgain(Event, frozen=True):
     """A question for something that this peer was granted before; the grant answers it."""
 
     asker: bytes
     yes: Yes
 
 
-@dataclass(frozen=True, slots=True)
-class Joined(Event):
+class Joined(Event, frozen=True):
     """One more question for the same thing while the request is pending."""
 
     asker: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Answered(Event):
+class Answered(Event, frozen=True):
     """A person has decided, or the policies have decided again. None: the policies leave it to a person."""
 
     answer: Yes | No | Fail | None
     is_unmade: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionMade(Event):
+class FunctionMade(Event, frozen=True):
     """The run succeeded; its result can be decided about."""
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionFailed(Event):
+class FunctionFailed(Event, frozen=True):
     """The run raised an error. `told` is the answer that its policy gives to the peer; None: a person
     decides.
     """
@@ -98,42 +90,35 @@ class FunctionFailed(Event):
     told: Fail | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionLost(Event):
+class FunctionLost(Event, frozen=True):
     """The run did not happen, or was stopped before its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Withdrawn(Event):
+class Withdrawn(Event, frozen=True):
     asker: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PeerGone(Event):
+class PeerGone(Event, frozen=True):
     """The peer has left for good. Its questions will not be answered; another peer may ask for the same
     again.
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Expired(Event):
+class Expired(Event, frozen=True):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Retired(Event):
+class Retired(Event, frozen=True):
     """The asset, or one that the result is made of, is no longer shared in this revision."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Done(Event):
+class Done(Event, frozen=True):
     action: Awaited
 
 
-@dataclass(frozen=True, slots=True)
-class Failed(Event):
+class Failed(Event, frozen=True):
     action: Awaited
     why: FailureKind
     error: BaseException

@@ -87,7 +87,9 @@ An event that is not in the table changes nothing.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from duetlink.duet.answering import actions as do
 from duetlink.duet.answering import events
@@ -127,8 +129,7 @@ class ReplyMode(enum.Enum):
     NONE = "not at all: an earlier kernel was asked, and the peer gets it when it asks again"
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """The state of one request, as an immutable value."""
 
     phase: Phase = Phase.NEW
