@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import datetime
 import functools
+import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from duetlink.base.events import IceServersChosen
 from duetlink.duet.announcement import show_answer, show_code, show_disconnected, show_joined, show_others
 from duetlink.duet.cell import Run, current_run
-from duetlink.duet.completion import offer_completions
 from duetlink.duet.duet import Duet, duets
 from duetlink.duet.examination import Examination
 from duetlink.duet.life import Life, cancelled
@@ -117,7 +117,7 @@ def launch(
         # the old duet must release its kept state before the new one opens it
         show_disconnected(duets.replace(run), "launch")
     duet = _launch(name, settings, resume, run)
-    offer_completions()
+    _offer_completions()
     show_code(duet)
     show_others(len(duets.others(duet)))
     return duet
@@ -167,7 +167,7 @@ def join(
     except BaseException:
         duet.close()
         raise
-    offer_completions()
+    _offer_completions()
     if not keep:
         # only now: a code that is used up must not cost the existing link
         show_disconnected(duets.replace(run), "join")
@@ -194,6 +194,13 @@ def _launch(name: str | None, settings: Settings, resume: str | bool | None, run
         duet.close()
         raise
     return duet
+
+
+def _offer_completions() -> None:
+    if "IPython" in sys.modules:
+        from duetlink.duet.completion import offer_completions  # imported here, for notebooks alone
+
+        offer_completions()
 
 
 async def _examine(

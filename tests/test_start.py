@@ -73,6 +73,23 @@ def test_connected_sides_have_loaded_no_media_no_mdns_and_no_extras() -> None:
     assert loaded(found) == ["aiortc"]
 
 
+def test_connected_sides_have_read_the_entry_points_of_packages_once() -> None:
+    count = (
+        "import importlib.metadata as metadata\n"
+        "calls, real = [], metadata.entry_points\n"
+        "metadata.entry_points = lambda **params: (calls.append(params), real(**params))[1]\n"
+    )
+    assert "read [{}]" in fresh(count + CONNECT + "print('read', calls)\n")
+
+
+def test_connected_sides_have_loaded_no_completer_no_filelock_and_no_list_of_operations() -> None:
+    lists = (
+        "from duetlink.compute.operations.allow_lists.allowed import read_list\n"
+        "assert read_list.cache_info().currsize == 0\n"
+    )
+    assert loaded(fresh(CONNECT + lists, "duetlink.duet.completion", "filelock", "aiortc")) == ["aiortc"]
+
+
 def test_media_of_aiortc_work_in_the_process_of_a_duet() -> None:
     fresh(CONNECT + MEDIA)
 

@@ -7,6 +7,7 @@ checks that a table cannot express. `callbacks.py` checks functions passed as ar
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, MutableSequence, MutableSet, Sequence
 from typing import Any
@@ -18,17 +19,30 @@ from duetlink.errors import OperationRefused
 
 _PLAIN = frozenset({int, float, bool, complex, str, bytes, type(None), slice, type(...)})
 _CONTAINERS = (MutableSequence, MutableSet, Mapping, tuple)
-_CHANGING = frozenset(read_list("python")["functions"][IN_PLACE])
-_WRITING = frozenset(f"numpy.{name}" for name in read_list("numpy")["functions"][IN_PLACE])
 _JOINING = frozenset(f"operator.{name}" for name in ("add", "sub", "mul", "and_", "or_", "xor", "concat"))
 # arrays with such items hold addresses, or structured items
 _NO_ITEM_TYPE = re.compile(r"object|void|rec|[OV,(]")
 _ZONE_FILE = re.compile(r"dateutil[/:]")  # pandas would open the file of a zone named `dateutil//etc/passwd`
-_FUNCTIONS = read_list("guards")["functions"]
 _SHARING = frozenset({"torch.as_tensor", "torch.asarray", "torch.from_numpy"})
 _LARGER = frozenset({"torch.max", "torch.min", ".max", ".min"})
-_SPECIAL = _SHARING | _LARGER | _WRITING
-_SPECIAL |= {name for key in ("bare", "by_name", "hand_on") for name in _FUNCTIONS[key]}
+
+
+# The lists are read when they are first needed: a kernel that only connects needs none.
+@functools.cache
+def _special() -> frozenset[str]:
+    named = read_list("guards")["functions"]
+    listed = {name for key in ("bare", "by_name", "hand_on") for name in named[key]}
+    return _SHARING | _LARGER | _writing() | listed
+
+
+@functools.cache
+def _changing() -> frozenset[str]:
+    return frozenset(read_list("python")["functions"][IN_PLACE])
+
+
+@functools.cache
+def _writing() -> frozenset[str]:
+    return frozenset(f"numpy.{name}" for name in read_list("numpy")["functions"][IN_PLACE])
 
 
 def check(operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
@@ -45,7 +59,7 @@ def check(operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any])
     for name, value in keywords.items():
         if not checks.free or name in checks.named:
             _check_keyword(operation, checks, name, value)
-    if checks.needed is None and operation not in _SPECIAL:
+    if checks.needed is None and operation not in _special():
         everything = (*arguments, *keywords.values()) if keywords else arguments
         for argument in everything:
             kind = type(argument)
@@ -82,7 +96,7 @@ def _check_all(
     everything = (*arguments, *keywords.values())
     if operation.startswith("operator."):
         _check_operands(operation, arguments)
-    elif operation in _WRITING:
+    elif operation in _writing():
         kind = type(arguments[0]) if arguments else type(None)
         if (kind.__module__, kind.__name__) != ("numpy", "ndarray"):
             raise OperationRefused(f"{operation} may only write to an array of NumPy as its first argument")
@@ -146,7 +160,7 @@ def _named(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _check_operands(operation: str, arguments: Sequence[Any]) -> None:
     target = arguments[0] if arguments else None
-    if operation in _CHANGING:
+    if operation in _changing():
         if isinstance(target, (bytes, *_CONTAINERS)) or _is_bare_column(type(target)):
             raise OperationRefused(
                 f"{operation}: a {type(target).__name__} of results cannot be changed; make a new one"
