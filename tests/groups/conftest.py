@@ -45,6 +45,25 @@ def until(holds: Callable[[], object]) -> None:
     raise AssertionError("it did not happen")
 
 
+def waited_for(group: Group) -> tuple[int, ...]:
+    """The ranks that a member's running operation waits for."""
+    running = group.status().operation
+    return running.waiting_for if running is not None else ()
+
+
+def while_it_waits(group: Group, call: Callable[[Group], Any], then: Callable[[], Any]) -> list[Any]:
+    """What `call` gives with a member, and what `then` gives, which begins when the call waits for others.
+
+    So the member hears of a failure in its running call. One that began later would wait for the next call.
+    """
+
+    def wait_and_go_on() -> Any:
+        until(lambda: waited_for(group))
+        return then()
+
+    return together([lambda: call(group), wait_and_go_on], lambda begin: begin())
+
+
 @pytest.fixture
 def make_group() -> Iterator[MakeGroup]:
     """Makes a group of `size` members, by rank; keyword arguments are those of `duetlink.group`."""

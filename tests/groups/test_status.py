@@ -23,12 +23,7 @@ from duetlink.groups.collectives.same_host import host_memory
 from duetlink.groups.lifecycle.status import LinkStatus, OperationStatus
 from duetlink.testing.transports import MemoryNetwork
 
-from .conftest import MakeGroup, together, until
-
-
-def waited_for(group: Group) -> tuple[int, ...]:
-    running = group.status().operation
-    return running.waiting_for if running is not None else ()
+from .conftest import MakeGroup, together, until, waited_for
 
 
 def test_a_group_tells_of_members_links_and_what_runs(

@@ -232,7 +232,7 @@ def test_waits_of_a_group(make_kernel: MakeKernel) -> None:
     for operation in OPERATIONS:
         interrupted(first, f"group.{operation}", "BlockingOperations._run", *others)
         assert all_of(kernels, "out = total()") == ["ok 3"] * 3, operation
-    others[0].begin("group.barrier()")
+    assert others[0].waits("group.barrier()")  # called later, it would wait for the next call of the first
     interrupted(first, "group.barrier()", "BlockingOperations._run")
     assert others[0].answer().startswith("error OperationAborted ")
     assert all_of(kernels, "out = total()") == ["ok 3"] * 3
