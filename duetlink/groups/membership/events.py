@@ -8,73 +8,64 @@ before it sees a consequence of it, such as a ballot without that member or the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from duetlink.groups.membership.messages import Epoch, Message
 
 # -- events ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True):
     """An operation of this epoch has begun here. Allowed only while `MemberState.may_begin`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """No operation runs here any more; `finished` of them succeeded, others left their inputs unchanged."""
 
     finished: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(msgspec.Struct, frozen=True):
     """The link to this seat is gone for good."""
 
     seat: int
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
+class Missed(msgspec.Struct, frozen=True):
     """This seat is silent. With this member's own seat: this process itself was stopped for a while."""
 
     seat: int
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """This seat is no longer silent."""
 
     seat: int
 
 
-@dataclass(frozen=True, slots=True)
-class Waited:
+class Waited(msgspec.Struct, frozen=True):
     """This seat has been silent for `patience_s`. `Gone` follows if it stays silent as long again."""
 
     seat: int
 
 
-@dataclass(frozen=True, slots=True)
-class AbortEpoch:
+class AbortEpoch(msgspec.Struct, frozen=True):
     """An operation failed here, and its messages may still be in flight, so a new epoch is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(msgspec.Struct, frozen=True):
     """The user of this member closes the group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Admit:
+class Admit(msgspec.Struct, frozen=True):
     """These newcomers have links to all members and may join the next epoch."""
 
     seats: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageReceived:
+class MessageReceived(msgspec.Struct, frozen=True):
     sender: int
     message: Message
 
@@ -85,30 +76,26 @@ Event = Begun | Ended | Gone | Missed | Found | Waited | AbortEpoch | Leave | Ad
 # -- actions -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SendToMember:
+class SendToMember(msgspec.Struct, frozen=True):
     """Send to one seat, if there is a link to it."""
 
     to: int
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class SendToAll:
+class SendToAll(msgspec.Struct, frozen=True):
     """Send to every seat that this member has a link to."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True):
     """Close the link to this seat, which is regarded as lost."""
 
     seat: int
 
 
-@dataclass(frozen=True, slots=True)
-class Revoke:
+class Revoke(msgspec.Struct, frozen=True):
     """End the operations of this epoch, because `seat` is lost or (`leaves`) leaves.
 
     If `seat` is None, an operation failed at some member, which ends the same operation at the others. The
@@ -120,8 +107,7 @@ class Revoke:
     leaves: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Enter:
+class Enter(msgspec.Struct, frozen=True):
     """Begin this epoch.
 
     `even` says that all members had finished the same number of operations of the last epoch, so an
@@ -135,8 +121,7 @@ class Enter:
 End = Literal["left", "put out", "no majority", "not admitted"]
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """End this member's part in the group: no operation will run here again."""
 
     why: str

@@ -6,7 +6,8 @@ The package's docstring has its theory and its transition table.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from duetlink.errors import RemoteProtocolError
 from duetlink.groups.membership import events
@@ -80,7 +81,7 @@ class _Step:
                 self._receive(sender, message)
 
     def _set(self, **changes: object) -> None:
-        self.now = replace(self.now, **changes)  # type: ignore[arg-type]
+        self.now = replace(self.now, **changes)
 
     # -- messages --------------------------------------------------------------------------------------------
 

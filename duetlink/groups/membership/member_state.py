@@ -20,13 +20,13 @@ leaves the group or is lost. A member that has stopped stays stopped.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from duetlink.groups.membership.messages import Ballot, Epoch, Promise, Proposal
 
 
-@dataclass(frozen=True, slots=True)
-class AgreementRound:
+class AgreementRound(msgspec.Struct, frozen=True):
     """One ballot that this member proposes, with the answers so far."""
 
     ballot: Ballot
@@ -37,8 +37,7 @@ class AgreementRound:
     accepted: frozenset[int] = frozenset()  # seats that accepted it
 
 
-@dataclass(frozen=True, slots=True)
-class MemberState:
+class MemberState(msgspec.Struct, frozen=True):
     """The state of one member. Members are named by their seats.
 
     A founder begins as the only member of epoch 0, a newcomer outside of the epoch that it was told.
@@ -63,7 +62,7 @@ class MemberState:
     accepted: tuple[Ballot, Proposal] | None = None  # the latest proposal that it has accepted
     finished: int = 0  # operations of this epoch that succeeded here
     owed_promise: Ballot | None = None  # a promise to be sent when the running operation has ended
-    round: AgreementRound | None = field(default=None)
+    round: AgreementRound | None = None
 
     @property
     def is_member(self) -> bool:

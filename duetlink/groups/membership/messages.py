@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from duetlink.base.wire.envelope import parsed
 from duetlink.errors import LimitExceeded, RemoteProtocolError
@@ -17,8 +18,7 @@ Ballot = tuple[int, int]
 """A round number and the proposer's seat; a later ballot compares greater."""
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
+class Epoch(msgspec.Struct, frozen=True):
     """A number and the members' seats in ascending order; a member's rank is the index of its seat."""
 
     number: int
@@ -28,8 +28,7 @@ class Epoch:
         assert list(self.members) == sorted(set(self.members))
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True):
     """The link between these two seats is gone for good. Each member relays this once."""
 
     epoch: int
@@ -37,8 +36,7 @@ class Lost:
     other: int
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(msgspec.Struct, frozen=True):
     """The member `by` receives nothing from `seat`, or with `back` receives from it again.
 
     `by == seat` means that this member's process was stopped for a while. Other members relay the message
@@ -51,8 +49,7 @@ class Missing:
     back: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+class Leaving(msgspec.Struct, frozen=True):
     """The sender wants to leave; it takes part until the members have agreed on an epoch without it.
 
     With a seat, the sender relays that this other member wants to leave. A relayed message does not remove
@@ -63,23 +60,20 @@ class Leaving:
     seat: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EpochAborted:
+class EpochAborted(msgspec.Struct, frozen=True):
     """An operation of this epoch failed; the next operation runs in a new epoch with the same members."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     """The seats of the next epoch; `even` if all members had finished the same number of operations."""
 
     members: tuple[int, ...]
     even: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Prepare:
+class Prepare(msgspec.Struct, frozen=True):
     """Paxos prepare: asks for a promise, which a member gives once it runs no operation.
 
     `without` lists the members of this epoch that the next one will not have.
@@ -90,8 +84,7 @@ class Prepare:
     without: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(msgspec.Struct, frozen=True):
     """Paxos promise: the sender will accept no earlier ballot.
 
     `accepted` is the proposal that it has accepted before, `finished` how many operations of this epoch
@@ -104,8 +97,7 @@ class Promise:
     accepted: tuple[Ballot, Proposal] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """Refuses `ballot`, because the sender has promised the later ballot `promised`."""
 
     epoch: int
@@ -113,8 +105,7 @@ class Refused:
     promised: Ballot
 
 
-@dataclass(frozen=True, slots=True)
-class Accept:
+class Accept(msgspec.Struct, frozen=True):
     """Paxos accept: asks the receiver to accept this proposal for the next epoch."""
 
     epoch: int
@@ -122,14 +113,12 @@ class Accept:
     proposal: Proposal
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     epoch: int
     ballot: Ballot
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """A majority has accepted: `proposal` is the epoch with the number `epoch`, which begins now."""
 
     epoch: int
