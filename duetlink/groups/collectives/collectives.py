@@ -26,6 +26,7 @@ from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.values import operands
 from duetlink.groups.collectives.values.flat import CollectiveOptions, FlatOperations
 from duetlink.groups.collectives.values.forms import Forms, joined, parted
+from duetlink.groups.collectives.values.result_memory import ResultMemory
 from duetlink.groups.collectives.values.trees import Tree, from_bytes, take_apart, to_bytes
 from duetlink.groups.links.transport import Transport
 
@@ -113,6 +114,7 @@ class Collectives:
         self.size = transport.size
         self.sums = deque[SumReport](maxlen=_REMEMBERED_SUMS) if sums is None else sums  # the last ones
         self._limit_bytes = limit_bytes
+        self._empty_like = ResultMemory()
         self.point_to_point = PointToPoint(self.engine, limit_bytes)
         self.send, self.recv = self.point_to_point.send, self.point_to_point.recv
         self._forms = Forms(self.flat, self.size, limit_bytes)
@@ -193,7 +195,7 @@ class Collectives:
         flats: dict[str, Array] = {}
         for element in tree.elements:
             operand = await operands.Operand.of(
-                tree, element, op, self.size, in_place=direct, fill=bool(codec)
+                tree, element, op, self.size, in_place=direct, fill=bool(codec), new=self._empty_like
             )
             settings = CollectiveOptions(operand.what, "", call, options.algorithm, codec)
             array, wide, given = operand.array, operand.wide, operand.given
