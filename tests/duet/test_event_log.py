@@ -14,6 +14,7 @@ from aioice.ice import get_host_addresses
 
 import duetlink
 from duetlink import Policy
+from duetlink.base.events import Event
 from duetlink.errors import OperationFailed, RequestDenied
 from duetlink.settings import Settings
 
@@ -80,6 +81,9 @@ def test_a_bug_report_has_no_value_no_code_no_address_and_no_text_of_a_person(
     assert messages.count("\n") > 20
     words = [word for word in re.split(r"[^a-z]+", f"{code} {verifier}".lower()) if len(word) > 3]
     assert len(words) >= 4
+    # two of the 512 words that codes are made of are also names of fields
+    fields = {field for kind in Event.__subclasses__() for field in kind.__struct_fields__}
+    words = [word for word in words if word not in fields]
     for text in (written.lower(), messages.lower()):
         assert SECRET not in text
         assert "8675309" not in text
