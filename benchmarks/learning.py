@@ -300,7 +300,7 @@ def convolutions(rounds: int, steps: int) -> None:
     load = f"1-minute load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     report(
         "learning_convolutions",
-        f"convolutions, processor time of one thread, ms a step; {load}",
+        f"Convolutions, processor time of one thread, ms a step; {load}",
         ["network", "plain SGD", "DpSgd", "Opacus", "DpSgd: time of plain SGD", "DpSgd: speed of Opacus"],
         rows,
         {"load": load, "torch": torch.__version__, "times_s": times},
