@@ -47,7 +47,7 @@ class Extension:
 
 
 def entry_points(group: str) -> importlib.metadata.EntryPoints:
-    """Return the installed entry points of a group."""
+    """Return the entry points of a group, of the packages that were installed at the first call."""
     found: importlib.metadata.EntryPoints = _installed().select(group=group)
     return found
 

@@ -1,7 +1,8 @@
 """Internal events for observers: one frozen struct for each kind of event.
 
-They are structs of msgspec and not dataclasses, as a kernel that starts makes a class for each kind, and that
-takes much less time. So are the events and actions of requests.
+Each kind is a struct of msgspec and not a dataclass, because a kernel makes all these classes when it starts,
+and the class of a struct takes much less time to make. The events and actions of requests and of a group's
+membership are structs for the same reason.
 
 Observers only observe: `emit` returns nothing and raises nothing, so no behaviour depends on them. Events are
 harmless by the types of their fields: numbers, words of this program's own text, classes of errors without

@@ -46,15 +46,16 @@ def until(holds: Callable[[], object]) -> None:
 
 
 def waited_for(group: Group) -> tuple[int, ...]:
-    """The ranks that a member's running operation waits for."""
+    """Return the ranks that a member's running operation waits for."""
     running = group.status().operation
     return running.waiting_for if running is not None else ()
 
 
 def while_it_waits(group: Group, call: Callable[[Group], Any], then: Callable[[], Any]) -> list[Any]:
-    """What `call` gives with a member, and what `then` gives, which begins when the call waits for others.
+    """Return the result of `call` with a member and that of `then`, or the errors in their places.
 
-    So the member hears of a failure in its running call. One that began later would wait for the next call.
+    `then` begins when the member waits for others, so that the member hears of a failure in its running call.
+    A call that began after the failure would wait for the next call of the others.
     """
 
     def wait_and_go_on() -> Any:

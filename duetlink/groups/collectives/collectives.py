@@ -195,7 +195,7 @@ class Collectives:
         flats: dict[str, Array] = {}
         for element in tree.elements:
             operand = await operands.Operand.of(
-                tree, element, op, self.size, in_place=direct, fill=bool(codec), new=self._empty_like
+                tree, element, op, self.size, in_place=direct, fill=bool(codec), empty_like=self._empty_like
             )
             settings = CollectiveOptions(operand.what, "", call, options.algorithm, codec)
             array, wide, given = operand.array, operand.wide, operand.given

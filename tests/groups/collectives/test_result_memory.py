@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +49,7 @@ def test_memory_of_a_dropped_result_is_that_of_the_next_one_of_its_size(size_byt
         torch.from_numpy,
     ],
 )
-def test_memory_that_a_view_shows_is_not_used_again(view) -> None:  # type: ignore[no-untyped-def]
+def test_memory_that_a_view_shows_is_not_used_again(view: Callable[[np.ndarray], Any]) -> None:
     empty_like, value = ResultMemory(), given(LEAST)
     result = empty_like(value)
     result[...] = 7.0

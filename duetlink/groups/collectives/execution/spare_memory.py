@@ -6,7 +6,7 @@ import numpy as np
 
 from duetlink.groups.collectives.execution.elements import Array
 
-_SPARE_BYTES = 64 * 1024 * 1024  # kept between operations: as much as the early pieces of one member
+SPARE_BYTES = 64 * 1024 * 1024  # kept between operations: as much as the early pieces of one member
 
 
 class Backup:
@@ -42,5 +42,5 @@ class SpareMemory:
 
     def trim(self) -> None:
         """Release the memory if it is larger than 64 MiB. The backup is no longer needed."""
-        if self._memory.nbytes > _SPARE_BYTES:
+        if self._memory.nbytes > SPARE_BYTES:
             self._memory = np.empty(0, np.uint8)

@@ -108,21 +108,21 @@ class Operand:
         *,
         in_place: bool = False,
         fill: bool = True,
-        new: Callable[[Array], Array] = np.empty_like,
+        empty_like: Callable[[Array], Array] = np.empty_like,
     ) -> Operand:
         """Prepare a value's items for that operation among `size` members, in new memory.
 
         Args:
             in_place: in the value's own memory, which has to be one block.
             fill: new memory has the items also where the operation can read the value's own.
-            new: returns memory like an array, not filled.
+            empty_like: returns new memory for as many items of the same type, not filled.
         """
         wide, what, halved = widened(element, op), described(tree, element), in_halves(element, op)
         if in_place:
             return cls(element, wide, op, what, tree.flat(element))
         if not fill and tree.is_one_block and wide is element and not halved:
             given = tree.flat(element)
-            return cls(element, wide, op, what, new(given), given=given)
+            return cls(element, wide, op, what, empty_like(given), given=given)
 
         def make() -> Array:
             array = tree.flat(element, copy=True).astype(wide.storage, copy=False)

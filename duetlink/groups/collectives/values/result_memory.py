@@ -10,9 +10,9 @@ import weakref
 import numpy as np
 
 from duetlink.groups.collectives.execution.elements import Array
+from duetlink.groups.collectives.execution.spare_memory import SPARE_BYTES
 
 _LEAST_BYTES = 1024 * 1024  # malloc gives smaller blocks without new pages
-_MOST_BYTES = 64 * 1024 * 1024  # kept between operations, as for backups
 
 
 class ResultMemory:
@@ -23,7 +23,7 @@ class ResultMemory:
 
     def __call__(self, given: Array) -> Array:
         """Return a flat array like `given`, in the spare memory if that has its size. On the loop thread."""
-        if not _LEAST_BYTES <= given.nbytes <= _MOST_BYTES:
+        if not _LEAST_BYTES <= given.nbytes <= SPARE_BYTES:
             return np.empty_like(given)
         block, self._spare = self._spare, None
         if block is None or block.nbytes != given.nbytes:
