@@ -500,6 +500,8 @@ def test_a_pointer_says_so_where_work_on_it_cannot_be_put_down(duets: Pair, priv
     result = found + 1
     with pytest.raises(errors.RequestDenied, match="the audit log cannot be written, and nothing leaves"):
         result.get(timeout_s=100)
+    # waits for what is still being written: the line of the run, which cannot be written either
+    assert "cannot be" in repr(owner.audit)
     mend_log(private_audit_log)
     assert len(owner.audit.filter(kind="run")) == 0  # it was not run
     answering(owner, lambda request: request.approve())
