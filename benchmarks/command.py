@@ -71,6 +71,24 @@ def sizes(default: tuple[int, ...]) -> Callable[[Callable[..., None]], Callable[
     )
 
 
+class Parts(click.Option):
+    """An option that chooses parts of a benchmark, each of which makes a table of its own."""
+
+
+def parts(option: str, name: str, choices: Sequence[str], meaning: str = "") -> Callable[..., Any]:
+    """The option that chooses `Parts`, of which all are done by default."""
+    return click.option(
+        option,
+        name,
+        cls=Parts,
+        type=click.Choice(choices),
+        multiple=True,
+        default=tuple(choices),
+        show_default=True,
+        help=f"{meaning} May be repeated.".lstrip(),
+    )
+
+
 def is_quick() -> bool:
     """Whether sizes are so small that figures mean nothing."""
     ctx = click.get_current_context(silent=True)
@@ -78,14 +96,16 @@ def is_quick() -> bool:
 
 
 def command_line() -> str:
-    """Return the command line that runs the current command again, without options that have defaults."""
+    """Return the command line that makes the current table again, without options that have defaults and
+    without a choice of parts.
+    """
     ctx = click.get_current_context(silent=True)
     if ctx is None:
         return ""
     words = ctx.command_path.split()
     for option in ctx.command.params:
         value = ctx.params.get(option.name or "")
-        if value == option.get_default(ctx):
+        if value == option.get_default(ctx) or isinstance(option, Parts):
             continue
         if isinstance(option, click.Option) and option.is_flag:
             words.append((option.opts if value else option.secondary_opts)[0])

@@ -16,10 +16,8 @@ import statistics
 import threading
 from collections.abc import Iterator
 
-import click
-
 from benchmarks.baselines.every_codec import measure
-from benchmarks.command import benchmark
+from benchmarks.command import benchmark, parts
 from benchmarks.harness import report
 from benchmarks.kinds import KINDS
 from tests.lab.lab import Lab
@@ -256,15 +254,7 @@ _LINKS = (*map(str, RATES_MBIT), "change")
 
 
 @benchmark
-@click.option(
-    "--link",
-    "links",
-    type=click.Choice(_LINKS),
-    multiple=True,
-    default=_LINKS,
-    show_default=True,
-    help="Mbit/s; 0: no limit; change: a speed that changes. May be repeated.",
-)
+@parts("--link", "links", _LINKS, "Mbit/s; 0: no limit; change: a speed that changes.")
 def main(links: tuple[str, ...]) -> None:
     if why := unsupported():
         print(f"delivery: not measured: {why}")

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import click
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
 from benchmarks.baselines import deep_reduce
-from benchmarks.command import benchmark
+from benchmarks.command import benchmark, parts
 from benchmarks.harness import report
 from duetlink.codecs import decode
 from duetlink.codecs.gradients import Dgc, GradientCompressor, PowerSgd, Quantised, RandomK, TopK
@@ -224,15 +223,7 @@ _NAMES = tuple(kind.name for kind in MODELS)
 
 
 @benchmark
-@click.option(
-    "--model",
-    "names",
-    type=click.Choice(_NAMES),
-    multiple=True,
-    default=_NAMES,
-    show_default=True,
-    help="May be repeated.",
-)
+@parts("--model", "names", _NAMES)
 def main(names: tuple[str, ...]) -> None:
     torch.set_num_threads(1)
     deep_reduce.register()

@@ -19,10 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 import psutil
 
-from benchmarks.command import benchmark, rounds
+from benchmarks.command import benchmark, parts, rounds
 from benchmarks.harness import report
 from tests.lab.lab import Lab
 from tests.lab.namespace import unsupported
@@ -305,15 +304,7 @@ CASES = {case.__name__: case for case in (unshaped, loopback, loss, gigabit, pla
 
 
 @benchmark
-@click.option(
-    "--case",
-    "names",
-    type=click.Choice(tuple(CASES)),
-    multiple=True,
-    default=tuple(CASES),
-    show_default=True,
-    help="May be repeated.",
-)
+@parts("--case", "names", tuple(CASES))
 @rounds(3)
 def main(names: tuple[str, ...], rounds: int) -> None:
     if why := unsupported():

@@ -24,7 +24,7 @@ More about it.
 """
 import os
 import click
-from benchmarks.command import benchmark, rounds
+from benchmarks.command import benchmark, parts, rounds
 from benchmarks.harness import report
 
 QUICK = {{"size_mib": 1}}
@@ -32,8 +32,9 @@ QUICK = {{"size_mib": 1}}
 @benchmark
 @click.option("--size-mib", type=click.IntRange(1), default=64, show_default=True, help="MiB to move.")
 @click.option("--case", "cases", type=click.Choice(("dry", "wet")), multiple=True, help="May be repeated.")
+@parts("--model", "models", ("small", "large"))
 @rounds(5)
-def main(size_mib, cases, rounds):
+def main(size_mib, cases, models, rounds):
     print("{name}", size_mib, cases, rounds, os.environ["XDG_DATA_HOME"])
     report("{name}", "A title", ["what"], [["figure"]], [1.5])
 '''
@@ -135,6 +136,14 @@ def test_the_record_holds_the_command_that_made_it(fakes: Benchmarks) -> None:
     assert set(record["versions"]) >= {"numpy", "pyarrow", "protobuf"}
     record = json.loads((harness.RESULTS / "quick.json").read_text(encoding="utf-8"))
     assert record["command"] == "python -m benchmarks quick"
+
+
+def test_parts_that_have_tables_of_their_own_are_made_by_the_whole_command(fakes: Benchmarks) -> None:
+    ran(run(fakes, "slow", "--model", "large", "--size-mib", "3"))
+    record = json.loads((harness.RESULTS / "slow.json").read_text(encoding="utf-8"))
+    assert record["command"] == "python -m benchmarks slow --size-mib 3"
+    text = " ".join(run(fakes, "slow", "--help").output.split())
+    assert "--model [small|large] May be repeated. [default: small, large]" in text
 
 
 def test_quick_takes_the_smallest_sizes_and_writes_nothing(fakes: Benchmarks) -> None:
