@@ -471,6 +471,30 @@ def test_what_has_happened_is_there_when_the_log_is_looked_at(duets: Pair, monke
     assert kinds(owner)[-1] == "closed"
 
 
+def test_a_run_that_is_withdrawn_while_its_beginning_is_written_has_an_end(
+    duets: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, scientist = duets
+    owner.share(np.arange(3.0), "x", mock="auto")
+    append = AuditLog.append
+    is_writing, goes_on = threading.Event(), threading.Event()
+
+    def held(self: AuditLog, entries: Any, *, sync: bool = True) -> int:
+        if any(entry.kind == "run" for entry in entries):
+            is_writing.set()
+            assert goes_on.wait(20)
+        return append(self, entries, sync=sync)
+
+    monkeypatch.setattr(AuditLog, "append", held)
+    pending = (pointer(scientist, "x") + 1).request("why")
+    assert is_writing.wait(20)
+    pending.withdraw()
+    until(lambda: owner.requests[0].state == "withdrawn")
+    goes_on.set()
+    until(lambda: len(owner.audit.filter(kind="run")) == 2)
+    assert [entry.state for entry in owner.audit.filter(kind="run")] == ["begun", "killed"]
+
+
 # -- the file moves ----------------------------------------------------------------------------------------
 
 

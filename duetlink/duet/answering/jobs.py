@@ -138,7 +138,11 @@ class Jobs:
                 assert job.info.lineage is not None
                 await self._programs.charge(job.info.lineage.assets, job.claim, job.key)
                 job.is_charged = True  # also a second run is covered by this charge
-            await recorder.record(run_entry(state=BEGUN, reason=why), sync=False)
+            try:
+                await recorder.record(run_entry(state=BEGUN, reason=why), sync=False)
+            except asyncio.CancelledError:  # the entry is written nevertheless
+                recorder.note(run_entry(state=KILLED))
+                raise
             job.failure, job.running = None, True
             job.started_s, job.steps_done = time.monotonic(), 0
             self._sink.changed()
