@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.jupyter import own_environment
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 WAIT_S = 60
 

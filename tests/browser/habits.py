@@ -10,7 +10,7 @@ from tests.browser.conftest import OpenNotebook
 from tests.browser.notebook_page import Frontend
 from tests.browser.test_panel import link, tab
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 SHARE = """
 import numpy as np

@@ -12,7 +12,7 @@ from tests.browser.conftest import OpenNotebook
 from tests.browser.notebook_page import THEMES, Frontend, NotebookPage
 
 # generous: machines of CI are shared, and each test starts kernels
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 # Without the last line the first click would wait for the cell: ipykernel 7.4 takes a comm's message to the
 # shell that last wrote to it, and the main one opened it.

@@ -16,7 +16,7 @@ from tests.browser.cell import Cell
 from tests.browser.conftest import OpenNotebook
 from tests.browser.notebook_page import Frontend, NotebookPage
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 # until the test says so through the file system
 BUSY = """

@@ -482,12 +482,12 @@ def test_a_run_that_is_withdrawn_while_its_beginning_is_written_has_an_end(
     def held(self: AuditLog, entries: Any, *, sync: bool = True) -> int:
         if any(entry.kind == "run" for entry in entries):
             is_writing.set()
-            assert goes_on.wait(20)
+            assert goes_on.wait(100)
         return append(self, entries, sync=sync)
 
     monkeypatch.setattr(AuditLog, "append", held)
     pending = (pointer(scientist, "x") + 1).request("why")
-    assert is_writing.wait(20)
+    assert is_writing.wait(100)
     pending.withdraw()
     until(lambda: owner.requests[0].state == "withdrawn")
     goes_on.set()

@@ -19,7 +19,6 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", NAMES)
 def test_on_three_ranks(outcomes: Path, name: str) -> None:
     for rank in range(torch_ranks.SIZE):

@@ -17,7 +17,6 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", torch_failures.CASES)
 def test_on_three_ranks(outcomes: Path, name: str) -> None:
     for rank in range(torch_failures.SIZE):
@@ -25,7 +24,6 @@ def test_on_three_ranks(outcomes: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_killed_rank_is_named_to_all(outcomes: Path) -> None:
     for rank in (0, 2):
         assert (outcomes / f"killed-{rank}").read_text(encoding="utf-8") == "right"

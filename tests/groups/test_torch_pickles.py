@@ -117,7 +117,6 @@ def ranks(rank: int, place: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_no_pickle_of_a_rank_runs_where_it_was_not_allowed(tmp_path: Path) -> None:
     multiprocessing.spawn(ranks, (tmp_path,), nprocs=2)
     assert (tmp_path / "outcome-0").read_text(encoding="utf-8") == "right"

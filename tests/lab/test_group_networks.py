@@ -10,7 +10,7 @@ import pytest
 from tests.lab.group_mixes import MIXED, Mix
 from tests.lab.lab import Lab
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 
 def test_three_in_different_networks_work_and_go_on_without_one_that_is_killed(lab: Lab) -> None:

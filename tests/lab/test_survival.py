@@ -16,7 +16,7 @@ import pytest
 from tests.lab.lab import Lab
 from tests.lab.notebook import Notebook
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 SIZE_MIB = 24
 RATE_MBIT = 40.0  # the transfer takes five seconds

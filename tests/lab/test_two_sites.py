@@ -7,7 +7,7 @@ import pytest
 from tests.lab.lab import Lab
 from tests.lab.two_sites import TwoSites
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 SIZE_BYTES = 8_000_000
 HEADERS = 1.15  # TLS, TCP and Ethernet take some 7 %, and heartbeats go beside the sum

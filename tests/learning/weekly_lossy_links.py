@@ -44,8 +44,6 @@ table inet loss {
 """
 WAYS = [("datagrams", "async"), ("datagrams", "rounds"), ("streams", "async")]
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture
 def place() -> Iterator[Namespace]:

@@ -23,8 +23,6 @@ from duetlink.errors import PeerLost
 from tests.groups.conftest import together
 from tests.learning import lost_member
 
-pytestmark = pytest.mark.timeout(300)
-
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(["tests.learning.lost_member"])
 MOST_S = 50.0

@@ -14,7 +14,7 @@ import pytest
 
 from tests.widgets.kernel import Kernel
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("ending.py")
 HANG_S = 100  # a script that ends takes a few seconds, and more on a busy machine

@@ -16,7 +16,7 @@ import pytest
 
 from tests.system.conftest import Kernel, MakeKernel
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 EXTENSION = Path(__file__).resolve().parents[1] / "extension"
 ONLY = "settings=duetlink.Settings(only={})"

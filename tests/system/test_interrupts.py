@@ -14,7 +14,7 @@ import pytest
 from tests.system.conftest import Kernel, MakeKernel
 from tests.system.places import places
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 PATIENT = (
     "duetlink.Settings(heartbeat_interval_s=0.5, heartbeat_timeout_s=30, reconnect_timeout_s=30, "

@@ -89,7 +89,6 @@ def test_an_interpreter_that_ends_tells_the_peer(peers: Peers) -> None:
     assert "its kernel has ended" in state_becomes(owner, "closed")
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("busy_side", ["owner", "scientist"])
 def test_a_blocked_cell_of_a_minute_does_not_drop_the_link(peers: Peers, busy_side: str) -> None:
     owner, scientist = peers()

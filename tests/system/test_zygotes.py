@@ -13,7 +13,6 @@ from tests.system.descendants import Running, descendants, left_of
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.skipif("sys.platform != 'linux'", reason="rooms are forked under Linux alone"),
 ]
 

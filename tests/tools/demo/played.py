@@ -99,7 +99,7 @@ def play(directory: Path) -> Played:
     out, here = io.StringIO(), elsewhere(directory)
     try:
         console = Console(file=out, width=110)
-        code = demo.play(console, choose("", directory), timeout_s=110, directory=here)
+        code = demo.play(console, choose("", directory), timeout_s=280, directory=here)
     except DemoFailed as failed:
         raise AssertionError(f"{out.getvalue()}\n{failed}") from failed
     assert code == 0
@@ -112,7 +112,7 @@ def play_by_command(directory: Path) -> Played:
     environment = os.environ | {"COLUMNS": "110", "TERM": "dumb"}
     del environment["DUETLINK_AUDIT_PATH"]
     here = elsewhere(directory)
-    done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     return checked(directory, here, done.stdout, here / "duetlink-demo" / directory.name / "audit.jsonl")
 

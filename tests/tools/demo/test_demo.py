@@ -61,7 +61,7 @@ def test_a_failing_cell_is_shown_and_ends_everything(
 ) -> None:
     break_cell(notebooks / "scientist.ipynb", "print(ages, ", "print(1 / 0, ")
     done = subprocess.run(
-        demo(notebooks), cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110
+        demo(notebooks), cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error: scientist.ipynb, '2. Look around': ZeroDivisionError")
