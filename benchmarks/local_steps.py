@@ -47,7 +47,7 @@ def main(steps: int, seeds: int, pause: float, grace: float, rounds: int) -> Non
     load = f"load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}"
     report(
         "local_steps",
-        f"{found['task']}, {found['parameters']:,} parameters, 4 members, {steps} steps each, {load}\n"
+        f"{found['task']}, {found['parameters']:,} parameters, 4 members, {steps} steps each, {load};\n"
         f"one pauses {pause:g} s, grace {grace:g} s: the others' 20 rounds take {one.median_s:.2f} s "
         f"({one.spread} ms), without a pause {nobody.median_s:.2f} s ({nobody.spread} ms); "
         f"it costs {cost_s:.2f} s",
