@@ -50,7 +50,7 @@ def main(members: int, size_bytes: int, link: tuple[str, ...], rounds: int) -> N
         with _hosts(name, members) as (hosts, first), contextlib.ExitStack() as stack:
 
             def start(rank: int, command: list[str], hosts: Any = hosts, **options: Any) -> Any:
-                return hosts[rank].popen(command, env={"GLOO_SOCKET_IFNAME": "eth0"}, **options)
+                return hosts[rank].popen(command, **options)
 
             gloo, torch, ours = (
                 stack.enter_context(contextlib.closing(Team(*words, members=members, start=start)))

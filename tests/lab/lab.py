@@ -41,6 +41,7 @@ class Host:
             home.name,
             environment
             | {
+                "GLOO_SOCKET_IFNAME": "eth0",
                 "HOME": str(home),
                 "XDG_RUNTIME_DIR": str(home),
                 "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
