@@ -86,7 +86,10 @@ def main(cuts: int, size_mib: int, messages: int) -> None:
         ["messages missing, wrong, doubled", f"{stored['missing']}, {stored['wrong']}, {stored['doubled']}"],
         ["new control channels, last path", f"{statistics['reconnects']}, {statistics['path']}"],
     ]
-    title = f"{size_mib} MiB and {messages} messages over a line of {RATE_MBIT:g} Mbit/s that is cut"
+    title = (
+        f"{size_mib} MiB and {messages} messages over a line of {RATE_MBIT:g} Mbit/s "
+        f"that is cut for {SHORTEST_S:g} to {LONGEST_S:g} s each time"
+    )
     data = {"cuts_s": times_s, "got": got, "stored": stored, **statistics}
     report("cuts", title, ["what", "figure"], rows, data)
 
