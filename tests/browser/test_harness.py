@@ -11,7 +11,6 @@ from tests.browser.cell import CellFailed
 from tests.browser.conftest import OpenNotebook
 from tests.browser.notebook_page import THEMES, Frontend, NotebookPage
 
-# generous: machines of CI are shared, and each test starts kernels
 pytestmark = pytest.mark.slow
 
 # Without the last line the first click would wait for the cell: ipykernel 7.4 takes a comm's message to the
