@@ -13,7 +13,7 @@ from duetlink.settings import Settings
 
 # a killed member is known soon, and a busy machine loses none
 SETTINGS = Settings(heartbeat_interval_s=0.3, heartbeat_timeout_s=5.0, pairing_timeout_s=60.0)
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 NUMBERS = {"ann": 1, "ben": 2, "cleo": 4, "newcomer": 8}
 
 

@@ -10,7 +10,7 @@ from duetlink.errors import RequestDenied
 from tests.soak import tables
 from tests.soak.half import Half, settings
 
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 WORKED_ON = ("open 2", "open 10", "open 20")
 
 
