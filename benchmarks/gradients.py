@@ -7,7 +7,7 @@ quarter of the training images; in every step it compresses the gradient of its 
 averaged and applied once, as all workers would. Equal seeds give equal models, shards and batches.
 Sparsifying methods but DGC choose from all parameters at once; the others compress tensor by tensor.
 
-A model takes half an hour.
+Every core trains one model at a time. All takes an hour of processor time.
 
 Volume is what the workers send, headers and all, over their gradients in float32; beside it that of the last
 epoch, without warm-up. Each model has one learning rate for all methods, times the factor that a method has
@@ -17,10 +17,12 @@ in `METHODS`. DGC carries the momentum itself, so that its mean is applied by pl
 from __future__ import annotations
 
 import math
+import multiprocessing
 import statistics
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -146,6 +148,22 @@ class Digits:
         self.folds = list(folds.split(digits.data, digits.target))
 
 
+@cache
+def _digits() -> Digits:
+    return Digits()
+
+
+def _start() -> None:
+    """Of each process that trains."""
+    torch.set_num_threads(1)
+    deep_reduce.register()
+
+
+def _outcome(name: str, method: int, seed: int) -> Outcome:
+    (kind,) = (kind for kind in MODELS if kind.name == name)
+    return train(_digits(), kind, METHODS[method], seed)
+
+
 def train(digits: Digits, kind: Model, method: Method, seed: int) -> Outcome:
     """One model from its first to its last step."""
     torch.manual_seed(seed)
@@ -225,19 +243,22 @@ _NAMES = tuple(kind.name for kind in MODELS)
 @benchmark
 @parts("--model", "names", _NAMES)
 def main(names: tuple[str, ...]) -> None:
-    torch.set_num_threads(1)
-    deep_reduce.register()
-    digits = Digits()
-    for kind in MODELS:
-        if kind.name in names:
-            _table(digits, kind)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(mp_context=spawn, initializer=_start) as processes:
+        for kind in MODELS:
+            if kind.name in names:
+                _table(processes, kind)
 
 
-def _table(digits: Digits, kind: Model) -> None:
+def _table(processes: ProcessPoolExecutor, kind: Model) -> None:
+    trained = [
+        [processes.submit(_outcome, kind.name, number, seed) for seed in range(SEEDS)]
+        for number in range(len(METHODS))
+    ]
     rows, data = [], []
     baseline: list[float] = []
-    for method in METHODS:
-        outcomes = [train(digits, kind, method, seed) for seed in range(SEEDS)]
+    for method, futures in zip(METHODS, trained, strict=True):
+        outcomes = [future.result() for future in futures]
         accuracies = [100 * outcome.accuracy for outcome in outcomes]
         baseline = baseline or accuracies  # dense comes first
         differences = [ours - dense for ours, dense in zip(accuracies, baseline, strict=True)]
