@@ -69,7 +69,7 @@ class Result:
 
     name: str
     command: str
-    date: str  # as 2026-11-27; of a table that was taken over from a document, as it says
+    date: str  # as 2026-11-27
     machine: str
     title: str
     headers: list[str]

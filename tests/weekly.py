@@ -16,7 +16,7 @@ ENGINES = Path(".engines")  # an environment of its own: these bring other versi
 MINUTES = "{minutes}"
 # what docs/gossip.md has figures of
 GOSSIP_FIGURES = (
-    "--members 8 --rounds 60 --ways rounds,tcp",
+    "--members 8 --rounds 60 --shards 0 --loss 0,10,20,40 --ways rounds,tcp",
     "--members 8 --rounds 100 --shards 4 --ways rounds",
 )
 
