@@ -7,7 +7,7 @@ quarter of the training images; in every step it compresses the gradient of its 
 averaged and applied once, as all workers would. Equal seeds give equal models, shards and batches.
 Sparsifying methods but DGC choose from all parameters at once; the others compress tensor by tensor.
 
-Every core trains one model at a time. All takes an hour of processor time.
+Each core trains one model at a time; all of them take an hour of processor time.
 
 Volume is what the workers send, headers and all, over their gradients in float32; beside it that of the last
 epoch, without warm-up. Each model has one learning rate for all methods, times the factor that a method has
@@ -148,19 +148,17 @@ class Digits:
         self.folds = list(folds.split(digits.data, digits.target))
 
 
-@cache
-def _digits() -> Digits:
-    return Digits()
+_digits = cache(Digits)
 
 
-def _start() -> None:
-    """Of each process that trains."""
+def _begin() -> None:
+    """Prepare a process for training."""
     torch.set_num_threads(1)
     deep_reduce.register()
 
 
-def _outcome(name: str, method: int, seed: int) -> Outcome:
-    (kind,) = (kind for kind in MODELS if kind.name == name)
+def _outcome(kind: Model, method: int, seed: int) -> Outcome:
+    """Train in a process of the pool. `method` is a place in `METHODS`, whose functions cannot be sent."""
     return train(_digits(), kind, METHODS[method], seed)
 
 
@@ -244,7 +242,7 @@ _NAMES = tuple(kind.name for kind in MODELS)
 @parts("--model", "names", _NAMES)
 def main(names: tuple[str, ...]) -> None:
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(mp_context=spawn, initializer=_start) as processes:
+    with ProcessPoolExecutor(mp_context=spawn, initializer=_begin) as processes:
         for kind in MODELS:
             if kind.name in names:
                 _table(processes, kind)
@@ -252,7 +250,7 @@ def main(names: tuple[str, ...]) -> None:
 
 def _table(processes: ProcessPoolExecutor, kind: Model) -> None:
     trained = [
-        [processes.submit(_outcome, kind.name, number, seed) for seed in range(SEEDS)]
+        [processes.submit(_outcome, kind, number, seed) for seed in range(SEEDS)]
         for number in range(len(METHODS))
     ]
     rows, data = [], []
